@@ -53,7 +53,14 @@ has_formulas() {
 check drawings_are_those_of_the_lessons sh examples/lessons/drawings.sh
 check course_is_written_and_quotes_what_lessons_print is_written
 check links_of_the_course_lead_somewhere leads_somewhere
+has_formulas_in_sentences() {
+    has 'the target is <math><mrow><mi>r</mi><mo>+</mo><mi>γ</mi><mo>&#x2062;</mo><mi>V</mi><mrow><mo>(</mo>' 05_time_limits.html &&
+        has 'most <math><mrow><mi>log</mi><mspace width="0.17em"/><mo>&#x2062;</mo><mn>2</mn><mo>=</mo><mn>0.69</mn></mrow></math> with two' \
+            12_entropy.html &&
+        has 'The bonus entropy_coef * H,' 12_entropy.html # a name of the program stays one
+}
 check formulas_become_mathml has_formulas
+check formulas_in_sentences_become_mathml has_formulas_in_sentences
 check steps_become_a_list has '<li>a reward for each whole sequence, R</li>' 22_ppo_on_tokens.html
 check answers_are_folded_in has '<summary>Answer</summary>' 07_clip.html
 

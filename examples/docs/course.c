@@ -88,6 +88,7 @@ static lesson *lesson_by_number(const char *s, size_t n) {
 typedef struct style {
     const char *from;
     int math, indent; /* indent: what a displayed line begins with, at least */
+    int running;      /* 1: formulas within sentences become MathML, and names of Greek letters */
 } style;
 
 /* Public names as links into the manual, in escaped text. */
@@ -123,7 +124,33 @@ static int put_part(text *t, const char *s, const char *end) {
     return put_math(t, part, strlen(part), 0);
 }
 
+/* A formula that begins here, at the start of a word, or the name of a Greek letter: its length; 0: none. */
+static size_t put_running(text *t, const char *s, const char *from, const char *end) {
+    size_t n = 0, k;
+    if ((s > from && (isalnum((unsigned char)s[-1]) || strchr("_-./", s[-1]))) ||
+        !(isalnum((unsigned char)*s) || *s == '(' ||
+          (*s == '-' && s + 1 < end && isalnum((unsigned char)s[1]))))
+        return 0;
+    while (s + n < end && (isalnum((unsigned char)s[n]) || s[n] == '_')) n++;
+    const char *before = s;
+    while (before > from && isspace((unsigned char)before[-1])) before--;
+    const char *word = before;
+    while (word > from && isalpha((unsigned char)word[-1])) word--;
+    char *last = copied(word, (size_t)(before - word));
+    int after_log = !strcmp(last, "log") || !strcmp(last, "ln") || !strcmp(last, "grad");
+    int goes_on = after_log || (before > from && strchr("=+-/^|<>", before[-1]));
+    k = goes_on ? 0 : running_length(s, end);
+    if (!k && !is_greek(s, n)) return 0;
+    char *part = copied(s, k ? k : n);
+    for (char *c = part; *c; c++)
+        if (*c == '\n') *c = ' ';
+    put_math(t, part, strlen(part), 0);
+    return strlen(part);
+}
+
 static void put_inline(text *t, const char *s, size_t n, style how) {
+    const char *from = s;
+    size_t k;
     for (const char *end = s + n, *e, *f; s < end;) {
         if (*s == '`' && (e = closing_of(s + 1, end, "`")) != NULL) {
             if (how.math < 2 || !put_math(t, s + 1, (size_t)(e - s - 1), 0)) {
@@ -132,7 +159,8 @@ static void put_inline(text *t, const char *s, size_t n, style how) {
                 put(t, "</code>");
             }
             s = e + 1;
-        } else if (s + 1 < end && s[0] == '*' && s[1] == '*' && (e = closing_of(s + 2, end, "**")) != NULL) {
+        } else if (s + 1 < end && s[0] == '*' && s[1] == '*' && s + 2 < end &&
+                   !isspace((unsigned char)s[2]) && (e = closing_of(s + 2, end, "**")) != NULL) {
             put(t, "<strong>");
             put_inline(t, s + 2, (size_t)(e - s - 2), how);
             put(t, "</strong>");
@@ -145,8 +173,10 @@ static void put_inline(text *t, const char *s, size_t n, style how) {
             s = f + 1;
         } else if (how.math && s + 2 < end && s[0] == ' ' && s[1] == ' ' && put_part(t, s + 2, end)) {
             s += 2 + part_length(s + 2, end);
+        } else if (how.running && (k = put_running(t, s, from, end)) > 0) {
+            s += k;
         } else {
-            size_t k = 0;
+            k = 0;
             while (s + k < end && (isalnum((unsigned char)s[k]) || s[k] == '_')) k++;
             put_linked(t, s, k ? k : 1);
             s += k ? k : 1;
@@ -527,7 +557,7 @@ static void put_drawings(text *t, const lesson *l) {
 }
 
 static void put_field(text *t, const char *name, const char *s) {
-    const style how = {"examples/lessons", 0, 4};
+    const style how = {"examples/lessons", 0, 4, 1};
     if (s) putf(t, "<p><strong>%s</strong> ", name), put_inline(t, s, strlen(s), how), put(t, "</p>\n");
 }
 
@@ -548,7 +578,7 @@ static void put_numbers(text *t, const char *s) {
 }
 
 static void write_lesson(const lesson *l) {
-    const style how = {"examples/lessons", 1, 2}, plain = {"examples/lessons", 0, 4};
+    const style how = {"examples/lessons", 1, 2, 1}, plain = {"examples/lessons", 0, 4, 1};
     text t = {0}, title = {0};
     const char *end = strstr(l->source, "*/"), *top = strchr(l->source, '\n');
     char **lines = lines_of(copied(top, (size_t)(end - top)));
@@ -568,7 +598,7 @@ static void write_lesson(const lesson *l) {
     put_markdown(&t, lines, how, l->name);
     if (l->expect) {
         put(&t, "<section class=\"expect\">\n<h2 id=\"expect\">What do you expect?</h2>\n<p>");
-        put_inline(&t, l->expect, strlen(l->expect), (style){"examples/lessons/course", 0, 4});
+        put_inline(&t, l->expect, strlen(l->expect), (style){"examples/lessons/course", 0, 4, 1});
         put(&t, "</p>\n<textarea rows=\"2\" aria-label=\"What you expect\" placeholder=\"Write it down "
                 "before you look.\">"
                 "</textarea>\n</section>\n");
@@ -583,7 +613,7 @@ static void write_lesson(const lesson *l) {
             put(&t, "</p>\n");
         if (teacher && l->answer) {
             put(&t, "<details>\n<summary>Answer</summary>\n<p>");
-            put_inline(&t, l->answer, strlen(l->answer), (style){"examples/lessons/teacher", 0, 4});
+            put_inline(&t, l->answer, strlen(l->answer), (style){"examples/lessons/teacher", 0, 4, 1});
             put(&t, "</p>\n</details>\n");
         }
     }
@@ -609,7 +639,7 @@ static void write_index(char **readme) {
     char **lines = lines_of(needed_text("examples/lessons/course/index.md"));
     int minutes = 0, k = 0;
     for (k = 0; k < lesson_count; k++) minutes += atoi(lessons[k].minutes);
-    put_markdown(&t, lines, (style){"examples/lessons/course", 2, 4}, "index.md");
+    put_markdown(&t, lines, (style){"examples/lessons/course", 2, 4, 0}, "index.md");
     putf(&t,
          "<h2 id=\"map\">The map</h2>\n<p>%d lessons, %d hours and %d minutes. What a lesson builds on "
          "stands below its name.</p>\n",
@@ -640,7 +670,7 @@ static void write_index(char **readme) {
         }
         put(&table, "|\n");
     }
-    put_markdown(&t, lines_of(table.s), (style){"examples/lessons", 0, 4}, "README.md");
+    put_markdown(&t, lines_of(table.s), (style){"examples/lessons", 0, 4, 0}, "README.md");
     save_page("index.html", "A course in PPO", "index", t.s);
 }
 
@@ -648,7 +678,7 @@ static void write_markdown(const char *path, const char *body_class, int math) {
     text t = {0}, from = {0};
     put_n(&from, path, (size_t)(strrchr(path, '/') - path));
     char **lines = lines_of(needed_text(path));
-    put_markdown(&t, lines, (style){from.s, math, 4}, path);
+    put_markdown(&t, lines, (style){from.s, math, 4, 0}, path);
     save_page(page_of(path), lines[0] + strspn(lines[0], "# "), body_class, t.s);
 }
 

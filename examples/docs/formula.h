@@ -2,7 +2,8 @@
 
    put_math() reads a formula as the comments of this repository write one: letters, numbers, signs, indices in
    brackets (A[t + k]), powers (l^2), `sum over t of`, `E under old [ .. ]`, fractions by / and juxtaposition as
-   a product. A word that is not in `words` makes it a text that is no formula. */
+   a product. A word that is not in `words` makes it a text that is no formula. running_length() finds a formula
+   that stands in a sentence. */
 #ifndef FORMULA_H
 #define FORMULA_H
 
@@ -114,6 +115,8 @@ static const struct {
              {"sigma", "<mi>σ</mi>"},
              {"tau", "<mi>τ</mi>"},
              {"theta", "<mi>θ</mi>"},
+             {"da", "<mrow><mi>d</mi><mi>a</mi></mrow>"},
+             {"du", "<mrow><mi>d</mi><mi>u</mi></mrow>"},
              {"grad", "<mo rspace=\"0\">∇</mo>"},
              {"sum", "<mo>∑</mo>"},
              {"product", "<mo>∏</mo>"},
@@ -121,6 +124,8 @@ static const struct {
              {"if", "<mtext>&nbsp;if&nbsp;</mtext>"},
              {"log", NULL},
              {"exp", NULL},
+             {"ln", NULL},
+             {"tanh", NULL},
              {"min", NULL},
              {"max", NULL},
              {"clip", NULL},
@@ -141,7 +146,16 @@ static const struct {
              {"bias", NULL},
              {"loss", NULL},
              {"chosen", NULL},
-             {"rejected", NULL}};
+             {"rejected", NULL},
+             {"prompt", NULL}};
+
+enum { WORDS = sizeof words / sizeof *words };
+
+static int word_index(const char *s, size_t n) { /* WORDS: none */
+    int k = 0;
+    while (k < WORDS && (strlen(words[k].word) != n || memcmp(words[k].word, s, n) != 0)) k++;
+    return k;
+}
 
 static struct {
     const char *s, *end;
@@ -184,11 +198,9 @@ static void put_under(text *t, const char *tag, const char *base, const char *la
 static void put_word(text *t) {
     const char *from = in.s, *math = NULL;
     while (in.s < in.end && isalnum((unsigned char)*in.s)) in.s++;
-    size_t n = (size_t)(in.s - from), k, letters = 0;
+    size_t n = (size_t)(in.s - from), letters = 0;
     while (letters < n && isalpha((unsigned char)from[letters])) letters++;
-    for (k = 0; k < sizeof words / sizeof *words; k++)
-        if (strlen(words[k].word) == n && memcmp(words[k].word, from, n) == 0) break;
-    int known = k < sizeof words / sizeof *words, is_sum = known && strchr("sp", from[0]) && n > 2;
+    int k = word_index(from, n), known = k < WORDS, is_sum = known && strchr("sp", from[0]) && n > 2;
     text base = {0};
     if (known && (math = words[k].math) != NULL) put(&base, math);
     else if (known || letters == n) putf(&base, "<mi>%.*s</mi>", (int)n, from);
@@ -280,6 +292,12 @@ static int at_factor(void) {
                              (in.s[0] == '.' && in.s + 1 < in.end && in.s[1] == '.'));
 }
 
+/* 2 x 3 */
+static int at_times(void) {
+    return in.s[-1] == ' ' && isdigit((unsigned char)in.s[-2]) && in.s + 2 < in.end && in.s[0] == 'x' &&
+           in.s[1] == ' ' && isdigit((unsigned char)in.s[2]);
+}
+
 /* Factors side by side; what stands before a / is its numerator. d x below a / is one thing. */
 static void put_product(text *t) {
     text p = {0};
@@ -300,6 +318,9 @@ static void put_product(text *t) {
             if (is_d && !in.fails) put_factor(&q);
             put(&q, "</mrow></mfrac>");
             p = q;
+        } else if (at_times()) {
+            in.s++, put(&p, "<mo>×</mo>");
+            put_factor(&p);
         } else if (at_factor()) {
             put(&p, "<mo>&#x2062;</mo>");
             put_factor(&p);
@@ -314,14 +335,16 @@ static void put_expression(text *t, const char *closing) {
     } signs[] = {{"+-", "±"}, {"->", "→"}, {"<=", "≤"},   {">=", "≥"},   {"!=", "≠"},
                  {"||", "‖"}, {"=", "="},  {"<", "&lt;"}, {">", "&gt;"}, {"+", "+"},
                  {"-", "−"},  {",", ","},  {"|", "|"},    {"~", "~"},    {":", ":"}};
-    for (int first = 1; !in.fails; first = 0) {
+    for (int first = 1, operand = 1; !in.fails; first = 0) { /* operand: one must follow, so a | begins |x| */
         skip_spaces();
         size_t n = strlen(closing), k = 0;
         if (n && (size_t)(in.end - in.s) >= n && memcmp(in.s, closing, n) == 0 && !first) return;
         if (in.s == in.end) return;
+        if (operand && *in.s == '|' && at_factor()) k = sizeof signs / sizeof *signs;
         for (; k < sizeof signs / sizeof *signs; k++)
             if (!(closing[0] == '|' && signs[k].sign[0] == '|') && take(signs[k].sign)) break;
-        if (k < sizeof signs / sizeof *signs) putf(t, "<mo>%s</mo>", signs[k].math);
+        operand = k < sizeof signs / sizeof *signs;
+        if (operand) putf(t, "<mo>%s</mo>", signs[k].math);
         else put_product(t);
     }
 }
@@ -340,5 +363,117 @@ static int put_math(text *t, const char *s, size_t n, int display) {
 }
 
 static int has_sign(const char *s) { return strpbrk(s, "=<>^/|[(+") != NULL; }
+
+/* ---- formulas within sentences ---- */
+
+static const char *after_spaces(const char *s, const char *end) {
+    while (s < end && isspace((unsigned char)*s)) s++;
+    return s;
+}
+
+/* The end of a word or number of a formula, or s: it is one of the sentence. `last`: the word before, or "". A
+   word that sentences use, too (`reward`), must have a sign, a bracket or the formula's end after it. */
+static const char *running_word(const char *s, const char *end, int depth, char last[16]) {
+    const char *e = s;
+    if (isdigit((unsigned char)*s)) {
+        while (e < end &&
+               (isdigit((unsigned char)*e) || (*e == '.' && e + 1 < end && isdigit((unsigned char)e[1]))))
+            e++;
+        return e < end && (isalpha((unsigned char)*e) || *e == '_') ? s : e; /* 1e-3, 3D */
+    }
+    while (e < end && isalnum((unsigned char)*e)) e++;
+    size_t n = (size_t)(e - s);
+    int k = word_index(s, n), is_sum = !strcmp(last, "sum") || !strcmp(last, "product");
+    snprintf(last, 16, "%.*s", (int)n, s);
+    if (n == 2 && !memcmp(s, "of", 2)) return is_sum ? e : s;
+    if (n == 4 && !memcmp(s, "sqrt", 4)) return e;
+    if (k == WORDS && n != 1 && (n != 2 || !isdigit((unsigned char)s[1]))) return s;
+    if (k < WORDS && (!strcmp(words[k].word, "for") || !strcmp(words[k].word, "if"))) return s;
+    if (e < end && *e == '_') { /* pi_old, V_t, but not x_dot */
+        const char *sub = e + 1;
+        for (e++; e < end && (*e == '_' || isalnum((unsigned char)*e)); e++) {
+        }
+        if (e - sub != 1 && word_index(sub, (size_t)(e - sub)) == WORDS) return s;
+    }
+    if (k == WORDS) return e;
+    if (words[k].math || n < 4 || depth || (e < end && strchr("([", *e))) return e;
+    const char *next = after_spaces(e, end);
+    return next == end || strchr("=<>+-/^|)].,;:", *next) ? e : s;
+}
+
+/* What makes [s, end) more than words: a sign between spaces, a power, or an argument or index of a name. */
+static int has_strong_sign(const char *s, const char *end) {
+    for (const char *c = s; c < end; c++) {
+        if (strchr("=^<>|_", *c) || (c + 1 < end && c[0] == '+' && c[1] == '-')) return 1;
+        if (strchr("+-/", *c) && c > s && c + 1 < end && isspace((unsigned char)c[-1]) &&
+            isspace((unsigned char)c[1]))
+            return 1;
+        if (strchr("([", *c) && c > s && isalpha((unsigned char)c[-1])) return 1;
+    }
+    return 0;
+}
+
+/* a, A or I, which may be a word of the sentence, followed by a word. */
+static int is_article(const char *s, const char *end) {
+    return strchr("aAI", *s) && s + 1 < end && isspace((unsigned char)s[1]) &&
+           isalnum((unsigned char)*after_spaces(s + 1, end));
+}
+
+/* A Greek letter by its name. */
+static int is_greek(const char *s, size_t n) {
+    int k = word_index(s, n);
+    return k < WORDS && words[k].math && !strncmp(words[k].math, "<mi>", 4);
+}
+
+/* A word that wants something after it: log, sum. */
+static int is_open_word(const char *word) {
+    static const char *const open[] = {"grad", "log",  "ln",  "exp", "sum", "product",
+                                       "of",   "clip", "min", "max", "sqrt"};
+    for (size_t k = 0; k < sizeof open / sizeof *open; k++)
+        if (!strcmp(word, open[k])) return 1;
+    return 0;
+}
+
+/* Whether a formula may end before s: not within a word or before what belongs to it. */
+static int may_end(const char *s, const char *end) {
+    const char *next = after_spaces(s, end);
+    return next == end || (!(s < end && strchr("([_'", *s)) && !strchr("+-/^=|<>", *next));
+}
+
+/* The length of the formula that begins at s, the start of a word in the sentence [s, end); 0: there is none. */
+static size_t running_length(const char *s, const char *end) {
+    const char *ends[64], *e = s;
+    int count = 0, depth = 0;
+    char last[16] = "";
+    if (is_article(s, end)) return 0;
+    while (e < end && count < 64) {
+        const char *next = e + 1;
+        if (isalnum((unsigned char)*e)) {
+            if ((next = running_word(e, end, depth, last)) == e) break;
+        } else if (strchr("([", *e)) {
+            const char *in_it = e + 1 + strspn(e + 1, "0123456789.");
+            int apart = e > s + 1 && isspace((unsigned char)e[-1]); /* 8 (see below), R (2018) */
+            if (!depth && apart && (isdigit((unsigned char)e[-2]) || (in_it > e + 1 && *in_it == ')'))) break;
+            depth++;
+        } else if (strchr(")]", *e)) {
+            if (--depth < 0) break;
+        } else if (*e == ',' ? !depth
+                             : !strchr(" \n=<>+-/^|~'.", *e) || (*e == '.' && (next == end || *next != '.')))
+            break;
+        if (!isalnum((unsigned char)*e)) last[0] = isspace((unsigned char)*e) ? last[0] : 0;
+        int is_end = strchr(")]'|", *e) != NULL || (isalnum((unsigned char)*e) && !is_open_word(last) &&
+                                                    !(next == e + 1 && is_article(e, end)));
+        if (!depth && is_end && may_end(next, end)) ends[count++] = next;
+        e = next;
+    }
+    while (count--) {
+        char *part = copied(s, (size_t)(ends[count] - s));
+        text ignored = {0};
+        for (char *c = part; *c; c++)
+            if (*c == '\n') *c = ' ';
+        if (has_strong_sign(s, ends[count]) && put_math(&ignored, part, strlen(part), 0)) return strlen(part);
+    }
+    return 0;
+}
 
 #endif
