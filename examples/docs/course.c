@@ -5,8 +5,9 @@
    A page of a lesson is made of the comment at the top of its program, its entry in examples/lessons/README.md,
    its question in examples/lessons/course/expect.md, what it printed (build/lessons/NAME.txt), its drawings
    (examples/lessons/drawings/), and the program, with links into the manual. With `teacher` it has the answers
-   of examples/lessons/teacher/README.md, too. The other pages are examples/lessons/course/NAME.md, the map of
-   the course, and the exercises.
+   of examples/lessons/teacher/README.md, too. Below the program stands examples/lessons/course/NAME.md, where
+   there is one, which explains its lines. The other pages are the rest of that folder, the map of the course, and
+   the exercises.
 
    Formulas become MathML (formula.h). A number in bold is printed by a lesson to which the same paragraph or
    row has a link; hours of a timetable are the sum of its lessons' minutes. Where that is not so the program
@@ -623,6 +624,11 @@ static void write_lesson(const lesson *l) {
          "build/lessons/%s</code></p>\n",
          l->name, l->name);
     put_program(&t, l->source, end + 3);
+    text notes = {0};
+    putf(&notes, "examples/lessons/course/%s.md", l->name);
+    const char *lines_of_program = file_text(notes.s);
+    if (lines_of_program)
+        put_markdown(&t, lines_of(lines_of_program), (style){"examples/lessons/course", 0, 4, 1}, notes.s);
     put(&t, "<p class=\"turn\">");
     if (l > lessons) put_lesson_link(&t, l - 1, "← ");
     put(&t, "<span></span>");
