@@ -46,7 +46,7 @@ is_written() {
 leads_somewhere() { awk -v root=$work -f tests/links.awk $work/docs/*.html $course/*.html; }
 has() { grep -qF "$1" $course/$2; }
 has_formulas() {
-    power='<msup><mrow><mrow><mo>(</mo><mi>γ</mi><mo>&#x2062;</mo><mi>λ</mi><mo>)</mo></mrow></mrow><mrow><mi>k</mi></mrow></msup>'
+    power='<msup><mrow><mrow><mo stretchy="false">(</mo><mi>γ</mi><mo>&#x2062;</mo><mi>λ</mi><mo stretchy="false">)</mo></mrow></mrow><mrow><mi>k</mi></mrow></msup>'
     has "<munder><mo>∑</mo><mrow><mi>k</mi></mrow></munder><mo>&#x2062;</mo>$power" 04_gae.html &&
         has '<mfrac><mrow><msup><mrow><mi>l</mi></mrow><mrow><mn>2</mn></mrow></msup></mrow><mrow><mn>2</mn></mrow></mfrac>' 23_kl_estimators.html
 }
@@ -54,7 +54,7 @@ check drawings_are_those_of_the_lessons sh examples/lessons/drawings.sh
 check course_is_written_and_quotes_what_lessons_print is_written
 check links_of_the_course_lead_somewhere leads_somewhere
 has_formulas_in_sentences() {
-    has 'the target is <math><mrow><mi>r</mi><mo>+</mo><mi>γ</mi><mo>&#x2062;</mo><mi>V</mi><mrow><mo>(</mo>' 05_time_limits.html &&
+    has 'the target is <math><mrow><mi>r</mi><mo>+</mo><mi>γ</mi><mo>&#x2062;</mo><mi>V</mi><mrow><mo stretchy="false">(</mo>' 05_time_limits.html &&
         has 'most <math><mrow><mi>log</mi><mspace width="0.17em"/><mo>&#x2062;</mo><mn>2</mn><mo>=</mo><mn>0.69</mn></mrow></math> with two' \
             12_entropy.html &&
         has 'The bonus entropy_coef * H,' 12_entropy.html # a name of the program stays one

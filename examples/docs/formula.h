@@ -177,11 +177,15 @@ static int take(const char *s) {
     return 1;
 }
 
+/* Brackets are as high as the text, unless a fraction, a root or a range below a sum is in them. */
 static void put_group(text *t, const char *open, const char *close) {
-    putf(t, "<mrow><mo>%s</mo>", open);
-    put_expression(t, close);
+    text group = {0};
+    put(&group, "");
+    put_expression(&group, close);
     if (!take(close)) in.fails = 1;
-    putf(t, "<mo>%s</mo></mrow>", close);
+    int is_high = strstr(group.s, "<mfrac") || strstr(group.s, "<msqrt") || strstr(group.s, "<munder");
+    const char *how = is_high ? "" : " stretchy=\"false\"";
+    putf(t, "<mrow><mo%s>%s</mo>", how, open), put(t, group.s), putf(t, "<mo%s>%s</mo></mrow>", how, close);
 }
 
 /* A sum's range, or what an expectation is taken under: one word, or t = 0, .., T. */

@@ -2,13 +2,13 @@
 
    The gradient g is the steepest way for steps of equal length in the parameters. But a step of length 0.1
    in one weight may change nothing and in another one everything. What a step does to the policy is
-   measured by the KL, which near the old policy is 1/2 d' F d, with the Fisher matrix F. The steepest way
+   measured by the KL, which near the old policy is d' F d / 2, with the Fisher matrix F. The steepest way
    for steps of equal KL is the natural gradient F^-1 g (Kakade 2001), and TRPO's direction (Schulman 2015).
    F has as many entries as parameters squared; conjugate gradients, a way to solve F x = g step by step,
    need only products F v, two backward passes each (trpo.h, where the code is). What is left, F x - g,
    falls with the steps, though not with every one.
 
-   The task is badly scaled: one coordinate is 10 times as large as the other. You will see that 1/2 d' F d
+   The task is badly scaled: one coordinate is 10 times as large as the other. You will see that d' F d / 2
    predicts the KL, how few conjugate gradient steps are enough, and that for the same KL the natural gradient
    gains more. */
 #define PPO_IMPLEMENTATION
