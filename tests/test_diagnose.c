@@ -238,6 +238,65 @@ static void episodes_that_get_shorter_to_avoid_costs_are_told(void **state) {
             rises());
 }
 
+static void check_says(const char *sentence, const char *change, int line) {
+    const ppo__symptom found = ppo__diagnose(&signs, 0);
+    if (!strcmp(found.sentence, sentence)) return;
+    print_error("%s: \"%s\" is said, not \"%s\"\n", change, found.sentence, sentence);
+    _fail(__FILE__, line);
+}
+/* Of a sound run with this change, what is said. */
+#define SAYS(change, sentence) (be_sound(), (void)(change), check_says(sentence, #change, __LINE__))
+
+static void each_sentence_has_its_numbers_in_their_order(void **state) {
+    (void)state;
+    SAYS((constants(SEEN), signs.steps = 1234), "the observation never changed in 1234 steps");
+    SAYS((box(-3, 8), config.scale_actions = PPO_SCALE_NO),
+         "scale_actions is no, and actions go from -3 to 8, but a new policy's are near 0, +-1: try "
+         "scale_actions=auto");
+    SAYS((box(-1, 1), config.log_std_init = -5), "actions begin with a standard deviation of 0.0067 only: "
+                                                 "nothing else is tried: try higher log_std_init");
+    SAYS((signs.paid = 0, signs.steps = 1234),
+         "no reward came in 1234 steps: there is nothing to learn from");
+    SAYS((signs.largest = 2e6, signs.target = 9e8),
+         "rewards reach 2e+06, discounted returns 3e+04: try normalize_reward=yes, other units");
+    SAYS((signs.ends = 0, env.max_steps = 0, signs.steps = 16000),
+         "no episode ended in 4000 steps of each copy, so no return is known: try env.max_steps");
+    SAYS((signs.ends = 0, env.max_steps = 0, env.reset = NULL, env.step = NULL, signs.steps = 16000),
+         "no episode ended in 4000 steps of each copy, so no return is known: try outcome.truncated now and "
+         "then");
+    SAYS((signs.in_step = 1, config.num_envs = 40, config.rollout_steps = 8, progress.mean_length = 99),
+         "all 40 copies are at the same step of 99, and a rollout sees 8 of them: try a random first step in "
+         "the "
+         "first reset(), higher rollout_steps");
+    SAYS((progress.grad_norm = 2e6f, progress.loss = 3), "the loss is 3, its gradient 2e+06: near overflow: "
+                                                         "try normalize_reward=yes, normalize_obs=yes, lower "
+                                                         "learning_rate");
+    SAYS((box(-1, 1), progress.std = 5e-4f),
+         "the standard deviation of actions fell to 0.0005: nothing else is tried: try lower learning_rate, "
+         "target_kl=0.02, entropy_coef=0.001");
+    SAYS((box(-1, 1), progress.std = 40, config.entropy_coef = 0.1f),
+         "the standard deviation of actions rose to 40: it is noise: try lower entropy_coef, lower "
+         "learning_rate, "
+         "target_kl=0.02");
+    SAYS((config.entropy_coef = 1, signs.entropy = 0.95),
+         "the entropy is 0.950, once 1.000: the bonus keeps the policy near random: try lower entropy_coef");
+    SAYS((signs.stopped = 0.7, config.target_kl = 0.01f),
+         "target_kl ends most iterations in their first epoch, this one after 7 gradient steps: try lower "
+         "learning_rate, higher target_kl");
+    SAYS((signs.grad_norm = 3000, progress.grad_norm = 2500),
+         "the gradient's norm is 2.5e+03, max_grad_norm 0.5: the critic takes all of it: try "
+         "normalize_reward=yes, "
+         "huber_delta=1, lower value_coef");
+    SAYS(signs.error = 20, "the critic's squared error is 20 times that of a critic that says 0: try "
+                           "normalize_reward=yes, lower learning_rate");
+    SAYS((signs.clipped = 0.75, progress.approx_kl = 0.25f),
+         "75 % of the ratios left the clip range, and the KL is 0.25: try lower learning_rate, fewer epochs, "
+         "target_kl=0.02");
+    SAYS((rises(), signs.first_length = 99),
+         "the return rose from -100 to -50 as episodes got shorter (50 steps, "
+         "once 99): to avoid costs?");
+}
+
 /* Causes come before effects, in the order of the table; a search goes on behind what it found. */
 static void the_first_symptom_is_found_and_then_the_next(void **state) {
     (void)state;
@@ -292,6 +351,7 @@ int main(void) {
         cmocka_unit_test(updates_that_go_wrong_are_told),
         cmocka_unit_test(a_policy_that_stays_random_is_told),
         cmocka_unit_test(episodes_that_get_shorter_to_avoid_costs_are_told),
+        cmocka_unit_test(each_sentence_has_its_numbers_in_their_order),
         cmocka_unit_test(the_first_symptom_is_found_and_then_the_next),
         cmocka_unit_test(advice_is_what_can_be_followed),
     };

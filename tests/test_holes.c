@@ -4,7 +4,10 @@
 #include "../examples/companions/ppo_check.h"
 #include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_export.h"
+#include "../examples/companions/ppo_gru.h"
 #include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_methods.h"
+#include "../examples/companions/ppo_resume.h"
 
 #include "../examples/envs/connect4.h"
 #include "golden/v0_1.h"
@@ -332,6 +335,155 @@ static void a_file_of_tokens_without_sequences_says_how_many_it_has(void **state
     remove("file");
 }
 
+/* What a checkpoint has besides weights and their moments: names, types and shapes. Whoever changes a line here changes what
+   files hold: older ones must still be read. */
+static const char layout_of_walk[] =
+    "environments.action_rng u32 3 11; environments.discounted f32 3 1; environments.fresh i32 1 1; "
+    "environments.length i32 3 1; environments.observation f32 3 2; environments.recurrent_state f32 3 3; "
+    "environments.return f64 3 1; environments.rng u32 3 11; environments.start u8 3 1; "
+    "environments.state u8 3 64; environments.steps i64 3 1; obs_norm.count f64; obs_norm.mean f64 2; "
+    "obs_norm.var f64 2; return_norm.count f64; return_norm.mean f64 1; return_norm.var f64 1; "
+    "trainer.counters i64 1 5; trainer.kl_coef f32 1 1; trainer.last_length i32 1 100; "
+    "trainer.last_metrics f32 8 100; trainer.last_return f32 1 100; trainer.rate f32 1 1; "
+    "trainer.seconds f64 1 1; trainer.shuffle_rng u32 1 11; ";
+static const char layout_of_opened[] =
+    "environments.action_rng u32 2 11; environments.discounted f32 2 1; environments.episode_rng u32 2 11; "
+    "environments.fresh i32 1 1; environments.length i32 2 1; environments.observation f32 2 2; "
+    "environments.played u32 2 20; environments.return f64 2 1; environments.rng u32 2 11; "
+    "environments.start u8 2 1; environments.steps i64 2 1; trainer.counters i64 1 5; "
+    "trainer.kl_coef f32 1 1; trainer.last_length i32 1 100; trainer.last_return f32 1 100; trainer.seconds "
+    "f64 1 1; "
+    "trainer.shuffle_rng u32 1 11; ";
+static const char layout_of_connect4[] =
+    "environments.action_rng u32 4 11; environments.age i32 2 1; environments.discounted f32 4 1; "
+    "environments.earned f32 4 1; environments.fresh i32 1 1; environments.length i32 4 1; "
+    "environments.match_rng u32 2 11; environments.observation f32 4 84; environments.open u8 4 1; "
+    "environments.player i32 4 1; environments.return f64 4 1; environments.rng u32 2 11; "
+    "environments.start u8 4 1; environments.state u8 2 64; environments.steps i64 4 1; "
+    "environments.turn u8 4 1; open.choices i32 4 1; open.logp f32 4 1; open.mask u8 4 7; "
+    "open.observation f32 4 84; open.policy f32 4 7; trainer.counters i64 1 5; trainer.kl_coef f32 1 1; "
+    "trainer.last_length i32 1 100; trainer.last_return f32 1 100; trainer.seconds f64 1 1; "
+    "trainer.shuffle_rng u32 1 11; trainer.snapshots i64 1 1; ";
+static const char layout_of_pair[] =
+    "environments.action_rng u32 4 11; environments.age i32 2 1; environments.discounted f32 4 1; "
+    "environments.earned f32 4 1; environments.fresh i32 1 1; environments.length i32 4 1; "
+    "environments.observation f32 4 3; environments.open u8 4 1; environments.recurrent_state f32 4 3; "
+    "environments.return f64 4 1; environments.rng u32 2 11; environments.start u8 4 1; "
+    "environments.state u8 2 64; environments.steps i64 4 1; environments.turn u8 4 1; open.box f32 4 2; "
+    "open.log_std f32 4 2; open.logp f32 4 1; open.observation f32 4 1; open.observation_bytes u8 4 2; "
+    "open.policy f32 4 2; open.recurrent_state f32 4 3; open.start u8 4 1; trainer.counters i64 1 5; "
+    "trainer.kl_coef f32 1 1; trainer.last_length i32 1 100; trainer.last_return f32 1 100; "
+    "trainer.seconds f64 1 1; trainer.shuffle_rng u32 1 11; ";
+static const char layout_of_rlhf[] =
+    "rlhf.counters i64 1 6; rlhf.entropy_coef f32 1 1; rlhf.first f32 1 5; rlhf.kl_coef f32 1 1; "
+    "rlhf.rate_factor f32 1 1; rlhf.reward_mean f64 1 1; rlhf.reward_var f64 1 1; rlhf.seconds f64 1 1; ";
+static const char layout_of_fit[] =
+    "fit.best_loss f32 1 1; fit.counters i64 1 5; fit.seconds f64 1 1; reference.chosen f32 4; "
+    "reference.held_out_chosen f32 3; reference.held_out_rejected f32 3; reference.rejected f32 4; ";
+
+static void check_layout(const char *expected) {
+    static const char *const kinds[] = {"trainer.",           "environments.", "open.", "obs_norm.",
+                                        "return_norm.",       "rlhf.",         "fit.",  "reference.chosen",
+                                        "reference.rejected", "reference.held"};
+    static const char *const types[] = {"bool", "u8",  "f16", "bf16", "i32",
+                                        "u32",  "f32", "f64", "i64",  "u64"};
+    static char text[1 << 13];
+    size_t n = 0;
+    ppo_file *file = NULL;
+    assert_ok(ppo_file_read("file", &file));
+    *text = 0;
+    for (int i = 0; i < ppo_file_count(file); i++) {
+        const ppo_array *a = ppo_file_at(file, i);
+        int is = 0;
+        for (int k = 0; k < COUNT(kinds); k++) is |= !strncmp(a->name, kinds[k], strlen(kinds[k]));
+        if (!is) continue;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s %s", a->name, types[a->type]);
+        for (int d = 0; d < a->rank; d++)
+            n += (size_t)snprintf(text + n, sizeof text - n, " %d", (int)a->shape[d]);
+        n += (size_t)snprintf(text + n, sizeof text - n, "; ");
+        assert_true(n < sizeof text);
+    }
+    ppo_file_free(file);
+    remove("file");
+    assert_string_equal(text, expected);
+}
+
+static void train_and_check_layout(const ppo_env *env, const char *settings, const char *expected) {
+    ppo_config config = tiny_config();
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    assert_ok(ppo_config_set_all(&config, settings));
+    assert_ok(ppo_agent_create(env, &config, &agent));
+    assert_ok(ppo_trainer_create(env, &config, agent, &trainer));
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    assert_ok(ppo_trainer_save(trainer, "file"));
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    check_layout(expected);
+}
+
+static int open_nothing(void *state, void *user, int copy) {
+    (void)state, (void)user, (void)copy;
+    return 0;
+}
+
+/* Two agents, which see two pixels and a number. */
+static void pair_see(float *obs, ppo_rng *rng) {
+    for (int j = 0; j < 6; j++) obs[j] = (float)ppo_rng_below(rng, 256);
+}
+
+static void pair_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    (void)state, (void)out;
+    pair_see(obs, rng);
+}
+
+static void pair_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)state;
+    for (int i = 0; i < 2; i++) out[i].reward = action[i].box ? action[i].box[0] : 0;
+    pair_see(obs, rng);
+}
+
+static void arrays_of_a_checkpoint_have_these_types_and_shapes(void **state) {
+    (void)state;
+    ppo_env env = walk_env(), opened = walk_env(), game = connect4_env(), pair = {0};
+    env.metrics[0] = "goals";
+    opened.open = open_nothing;
+    pair.obs_size = 3, pair.shape[0] = 1, pair.shape[1] = 1, pair.shape[2] = 2, pair.byte_scale = 1;
+    pair.action_space = ppo_box(2, -1, 1), pair.agents = 2, pair.max_steps = 5;
+    pair.reset_all = pair_reset, pair.step_all = pair_step;
+    train_and_check_layout(&env,
+                           "normalize_obs=yes normalize_reward=yes recurrent=3 lr_target_kl=0.01 num_envs=3 "
+                           "learning_rate_schedule=constant",
+                           layout_of_walk);
+    train_and_check_layout(&opened, "", layout_of_opened);
+    train_and_check_layout(&game, "self_play=2 objective=kl-penalty num_envs=4", layout_of_connect4);
+    train_and_check_layout(&pair, "recurrent=3 objective=kl-penalty gsde=yes num_envs=4", layout_of_pair);
+}
+
+static void arrays_of_a_checkpoint_of_tokens_have_these_types_and_shapes(void **state) {
+    (void)state;
+    ppo_rlhf_config config = ppo_rlhf_config_default();
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_rlhf *rlhf = NULL;
+    ppo_lm *lm = tiny_lm(8), *reference = tiny_lm(8);
+    ppo_tokens prompts = {0}, held_out = {0};
+    const int token[4] = {1, 2, 3, 4};
+    for (int i = 0; i < 4; i++) assert_ok(ppo_tokens_add(&prompts, token, 3, 2));
+    for (int i = 0; i < 3; i++) assert_ok(ppo_tokens_add(&held_out, token, 4, 2));
+    config.prompts = 4, config.minibatch_size = 4, config.epochs = 1, config.sampling.max_new_tokens = 4;
+    assert_ok(ppo_rlhf_create(lm, NULL, NULL, &prompts, one_each, NULL, &config, &rlhf));
+    assert_ok(ppo_rlhf_iterate(rlhf, NULL));
+    assert_ok(ppo_rlhf_save(rlhf, "file"));
+    ppo_rlhf_free(rlhf);
+    check_layout(layout_of_rlhf);
+    fit.held_out = fit.held_out_rejected = &held_out, fit.evaluate_every = 1, fit.patience = 2;
+    fit.batch_size = 2, fit.checkpoint = "file", fit.checkpoint_every = 1;
+    assert_ok(ppo_fit_dpo(lm, reference, &prompts, &prompts, &fit));
+    check_layout(layout_of_fit);
+    ppo_tokens_free(&prompts), ppo_tokens_free(&held_out);
+    ppo_lm_free(lm), ppo_lm_free(reference);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Policies of 8 bits
    -------------------------------------------------------------------------------------------------------- */
@@ -435,6 +587,8 @@ int main(void) {
         cmocka_unit_test(variances_of_old_files_get_what_was_added_to_them),
         cmocka_unit_test(both_bounds_of_a_box_in_a_file_must_be_numbers),
         cmocka_unit_test(a_file_of_tokens_without_sequences_says_how_many_it_has),
+        cmocka_unit_test(arrays_of_a_checkpoint_have_these_types_and_shapes),
+        cmocka_unit_test(arrays_of_a_checkpoint_of_tokens_have_these_types_and_shapes),
     };
     return cmocka_run_group_tests_name("holes", tests, enter_folder, leave_folder);
 }
