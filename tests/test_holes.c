@@ -212,6 +212,16 @@ static void random_actions_reach_what_a_new_policy_does(void **state) {
     }
 }
 
+static void the_check_of_an_environment_takes_legal_actions_alone(void **state) {
+    (void)state;
+    const ppo_env env = fenced_env();
+    ppo_inspection report;
+    illegal_actions = 0;
+    assert_ok(ppo_env_check(&env, 300, 1, &report));
+    assert_int_equal(illegal_actions, 0);
+    assert_int_equal(report.findings, 0);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Language models
    -------------------------------------------------------------------------------------------------------- */
@@ -583,6 +593,7 @@ int main(void) {
         cmocka_unit_test(convolutions_that_reach_the_last_pixel_fit),
         cmocka_unit_test(a_picture_without_channels_is_refused),
         cmocka_unit_test(random_actions_reach_what_a_new_policy_does),
+        cmocka_unit_test(the_check_of_an_environment_takes_legal_actions_alone),
         cmocka_unit_test(tokens_per_second_are_tokens_by_seconds),
         cmocka_unit_test(variances_of_old_files_get_what_was_added_to_them),
         cmocka_unit_test(both_bounds_of_a_box_in_a_file_must_be_numbers),

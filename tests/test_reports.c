@@ -1346,6 +1346,28 @@ static void the_same_chart_gives_the_same_bytes(void **state) {
     assert_memory_equal(first, bytes, sizeof first);
 }
 
+/* Every number of a chart, as somebody looked at it who found it right: whoever moves something looks again. */
+static void charts_look_as_they_did(void **state) {
+    (void)state;
+    static const uint32_t hashes[] = {1507685036, 733674372, 2859413574};
+    const float x[4] = {0, 50000, 100000, 150000}, y[4] = {-1.5f, 20, 7.25f, 100};
+    const float late[4] = {20000, 60000, 100000, 150000}, share[4] = {0.25f, 0.5f, 0.5f, 1};
+    const ppo_curve all[] = {{"return", x, y, 4}, {NULL, x, x, 2}, {"b", y, x, 4},
+                             {"c", x, y, 2},      {"d", x, y, 3},  {"e", y, y, 4},
+                             {"f", x, x, 3},      {"g", x, y, 1},  {"ninth", x, late, 4}};
+    const ppo_curve long_name = {"a name of more letters than the forty that fit", late, y, 4};
+    const ppo_curve bare = {NULL, late, share, 4};
+    for (int k = 0; k < COUNT(hashes); k++) {
+        uint32_t hash = 2166136261u;
+        if (k == 0) plot("A title", "steps", "return", all, COUNT(all));
+        else if (k == 1) plot(NULL, "x", NULL, &bare, 1);
+        else plot(NULL, NULL, "share", &long_name, 1);
+        for (const unsigned char *c = bytes; *c; c++) hash = (hash ^ *c) * 16777619u;
+        if (hash != hashes[k])
+            fail_msg("chart %d has hash %luu: %s", k, (unsigned long)hash, (const char *)bytes);
+    }
+}
+
 static void a_chart_that_cannot_be_drawn_says_why(void **state) {
     (void)state;
     float x[1] = {0};
@@ -1452,6 +1474,7 @@ int main(void) {
         in_a_folder(points_of_a_chart_that_are_not_finite_are_left_out),
         in_a_folder(texts_of_a_chart_may_hold_anything),
         in_a_folder(the_same_chart_gives_the_same_bytes),
+        in_a_folder(charts_look_as_they_did),
         in_a_folder(a_chart_that_cannot_be_drawn_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
