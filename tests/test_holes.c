@@ -117,6 +117,39 @@ static void observations_beyond_a_full_rollout_are_not_counted(void **state) {
     ppo_agent_free(agent);
 }
 
+/* The row whose reward made the return too large is dropped, the one before it stays, and a new episode begins. */
+static void a_return_that_is_too_large_costs_one_row(void **state) {
+    (void)state;
+    ppo_env env = {0};
+    ppo_config config = tiny_config();
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_action action;
+    ppo_outcome huge = {0}, one = {0};
+    const float obs = 0.5f;
+    int acts = 0;
+    env.obs_size = 1;
+    env.action_space = ppo_discrete(2);
+    config.num_envs = 1, config.rollout_steps = 4, config.minibatch_size = 4, config.total_steps = 64;
+    huge.reward = 3e38f, one.reward = 1;
+    assert_ok(ppo_agent_create(&env, &config, &agent));
+    assert_ok(ppo_trainer_create(&env, &config, agent, &trainer));
+    assert_ok(ppo_trainer_observe(trainer, 0, &obs, NULL, NULL));
+    assert_ok(ppo_trainer_act(trainer, 0, &action));
+    assert_ok(ppo_trainer_observe(trainer, 0, &obs, NULL, &huge));
+    assert_ok(ppo_trainer_act(trainer, 0, &action));
+    assert_fails(ppo_trainer_observe(trainer, 0, &obs, NULL, &huge), PPO_ERROR_NUMERIC,
+                 "reward 3e+38 is too large: the episode's return is 6e+38|source 0, step 2");
+    assert_ok(ppo_trainer_observe(trainer, 0, &obs, NULL, NULL));
+    for (; !ppo_trainer_ready(trainer); acts++) {
+        assert_ok(ppo_trainer_act(trainer, 0, &action));
+        assert_ok(ppo_trainer_observe(trainer, 0, &obs, NULL, &one));
+    }
+    assert_int_equal(acts, 3);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 static void a_critic_that_values_by_no_number_is_told(void **state) {
     (void)state;
     const ppo_env env = walk_env();
@@ -589,6 +622,7 @@ int main(void) {
         cmocka_unit_test(a_dual_clip_of_at_most_one_is_refused),
         cmocka_unit_test(a_rollout_in_which_no_step_ends_is_refused),
         cmocka_unit_test(observations_beyond_a_full_rollout_are_not_counted),
+        cmocka_unit_test(a_return_that_is_too_large_costs_one_row),
         cmocka_unit_test(a_critic_that_values_by_no_number_is_told),
         cmocka_unit_test(convolutions_that_reach_the_last_pixel_fit),
         cmocka_unit_test(a_picture_without_channels_is_refused),

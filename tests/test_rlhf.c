@@ -946,13 +946,17 @@ static void without_a_kl_there_is_no_reference_but_the_callers(void **state) {
 
 static void the_learning_rate_follows_its_schedule_by_iterations(void **state) {
     (void)state;
-    static const float want[3][6] = {
-        {1, 1, 1, 1, 1, 1}, {1, 0.75f, 0.5f, 0.25f, 0, 0}, {1, 0.853553f, 0.5f, 0.146447f, 0, 0}};
-    static const int schedules[] = {PPO_CONSTANT, PPO_LINEAR, PPO_COSINE};
+    static const float want[4][6] = {{1, 1, 1, 1, 1, 1},
+                                     {1, 0.75f, 0.5f, 0.25f, 0, 0},
+                                     {1, 0.853553f, 0.5f, 0.146447f, 0, 0},
+                                     {1, 0.8125f, 0.625f, 0.4375f, 0.25f, 0.25f}};
+    static const int schedules[] = {PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_LINEAR};
+    static const float least[] = {0, 0, 0, 5e-4f};
     for (int i = 0; i < COUNT(schedules); i++) {
         ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.learning_rate_schedule = schedules[i], c.iterations = 4, c.learning_rate = 2e-3f;
+        c.min_learning_rate = least[i];
         bench b = begin(&c);
         float *before = (float *)malloc(b.policy->params->count * sizeof *before);
         for (int k = 0; k < 6; k++) {
