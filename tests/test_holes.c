@@ -6,6 +6,7 @@
 #include "../examples/companions/ppo_export.h"
 #include "../examples/companions/ppo_gru.h"
 #include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_methods.h"
 #include "../examples/companions/ppo_resume.h"
 
@@ -298,6 +299,63 @@ static void tokens_per_second_are_tokens_by_seconds(void **state) {
     ppo_lm_free(lm);
 }
 
+static void what_kto_cannot_learn_from_is_refused(void **state) {
+    (void)state;
+    static const float weights[][2] = {{0, 1}, {1, 0}, {1, -1}, {2e6f, 1}, {1, 2e6f}, {NAN, 1}, {1, NAN}};
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_lm *lm = tiny_lm(8), *reference = tiny_lm(8);
+    ppo_tokens good = {0}, silent = {0};
+    const int token[4] = {1, 2, 3, 4};
+    assert_ok(ppo_tokens_add(&good, token, 4, 2));
+    assert_ok(
+        ppo_tokens_mark_given(&good, 2, 1)); /* what a tool answered stays so in the other one's prompt */
+    assert_ok(ppo_tokens_add(&silent, token, 3, 2));
+    assert_ok(ppo_tokens_add(&silent, token, 2, 2));
+    fit.batch_size = 2, fit.epochs = 1;
+    for (int i = 0; i < COUNT(weights); i++)
+        assert_fails(ppo_fit_kto(lm, reference, &good, &good, weights[i][0], weights[i][1], &fit),
+                     PPO_ERROR_ARGUMENT, "the weights are|above 0, and at most 1e6");
+    assert_fails(ppo_fit_kto(lm, reference, &good, &silent, 1, 1, &fit), PPO_ERROR_ARGUMENT,
+                 "undesirable sequence 1 has no token after its prompt");
+    assert_fails(ppo_fit_kto(lm, reference, &silent, &good, 1, 1, &fit), PPO_ERROR_ARGUMENT,
+                 "desirable sequence 1 has no token after its prompt");
+    assert_ok(ppo_fit_kto(lm, reference, &good, &good, 1e6f, 1e-6f, &fit));
+    ppo_tokens_free(&good), ppo_tokens_free(&silent);
+    ppo_lm_free(lm), ppo_lm_free(reference);
+}
+
+static void the_loss_of_kto_needs_each_array_and_columns_of_one(void **state) {
+    (void)state;
+    float x[4] = {-1, -2, -1, -2};
+    const float *const arrays[][3] = {{NULL, x, x}, {x, NULL, x}, {x, x, NULL},
+                                      {x, x, x},    {x, x, x},    {x, x, x}};
+    for (int i = 0; i < COUNT(arrays); i++) {
+        ppo_tensor logp = {2, i == 3 ? 2 : 1, x, NULL}, other = {i == 5 ? 1 : 2, i == 4 ? 2 : 1, x, NULL};
+        ppo_tape *tape = NULL;
+        assert_ok(ppo_tape_create(&tape));
+        assert_null(ppo_tape_kto_loss(tape, &logp, &other, arrays[i][0], arrays[i][1], arrays[i][2], 1));
+        assert_int_equal(ppo_tape_status(tape), PPO_ERROR_ARGUMENT);
+        assert_non_null(strstr(ppo_last_error(), "kto_loss: an array is NULL, or the shapes are not"));
+        ppo_tape_free(tape);
+    }
+}
+
+/* The data reach positions 0 to 3; position 6, which the held-out sequence alone reaches, has one that is infinite. */
+static void a_loss_of_held_out_data_that_is_no_number_is_told(void **state) {
+    (void)state;
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_lm *lm = tiny_lm(8);
+    ppo_tokens data = {0}, held_out = {0};
+    const int token[8] = {1, 2, 3, 4, 1, 2, 3, 4};
+    assert_ok(ppo_tokens_add(&data, token, 4, 0));
+    assert_ok(ppo_tokens_add(&held_out, token, 8, 0));
+    lm->position_embedding->data[6 * 4] = INFINITY;
+    fit.epochs = 1, fit.batch_size = 1, fit.held_out = &held_out, fit.evaluate_first = 1;
+    assert_fails(ppo_fit_sft(lm, &data, &fit), PPO_ERROR_NUMERIC, "the held-out loss is|after step 0");
+    ppo_tokens_free(&data), ppo_tokens_free(&held_out);
+    ppo_lm_free(lm);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Files
    -------------------------------------------------------------------------------------------------------- */
@@ -503,6 +561,30 @@ static void arrays_of_a_checkpoint_have_these_types_and_shapes(void **state) {
     train_and_check_layout(&pair, "recurrent=3 objective=kl-penalty gsde=yes num_envs=4", layout_of_pair);
 }
 
+/* An environment is brought back by its state, or with open() by playing again: a file has the one or the other. */
+static void a_checkpoint_knows_whether_its_environment_opens(void **state) {
+    (void)state;
+    const ppo_config config = tiny_config();
+    ppo_env env[2] = {walk_env(), walk_env()};
+    env[1].open = open_nothing;
+    for (int k = 0; k < 2; k++) {
+        ppo_agent *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        assert_ok(ppo_agent_create(&env[k], &config, &agent));
+        assert_ok(ppo_trainer_create(&env[k], &config, agent, &trainer));
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_ok(ppo_trainer_save(trainer, "file"));
+        ppo_trainer_free(trainer), ppo_agent_free(agent);
+        assert_fails(ppo_trainer_resume("file", &env[!k], NULL, &agent, &trainer), PPO_ERROR_FILE,
+                     k ? "saved with an environment with open(), not without it"
+                       : "saved with an environment without open(), not with it");
+        assert_true(!agent && !trainer);
+        assert_ok(ppo_trainer_resume("file", &env[k], NULL, &agent, &trainer));
+        ppo_trainer_free(trainer), ppo_agent_free(agent);
+        remove("file");
+    }
+}
+
 static void arrays_of_a_checkpoint_of_tokens_have_these_types_and_shapes(void **state) {
     (void)state;
     ppo_rlhf_config config = ppo_rlhf_config_default();
@@ -629,6 +711,10 @@ int main(void) {
         cmocka_unit_test(random_actions_reach_what_a_new_policy_does),
         cmocka_unit_test(the_check_of_an_environment_takes_legal_actions_alone),
         cmocka_unit_test(tokens_per_second_are_tokens_by_seconds),
+        cmocka_unit_test(what_kto_cannot_learn_from_is_refused),
+        cmocka_unit_test(the_loss_of_kto_needs_each_array_and_columns_of_one),
+        cmocka_unit_test(a_loss_of_held_out_data_that_is_no_number_is_told),
+        cmocka_unit_test(a_checkpoint_knows_whether_its_environment_opens),
         cmocka_unit_test(variances_of_old_files_get_what_was_added_to_them),
         cmocka_unit_test(both_bounds_of_a_box_in_a_file_must_be_numbers),
         cmocka_unit_test(a_file_of_tokens_without_sequences_says_how_many_it_has),
