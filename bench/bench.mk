@@ -72,7 +72,7 @@ build/claims: bench/learning/claims.c build/ppo.o $(HEADERS) bench/bench.mk
 
 CLAIMS = bench/learning/results/claims.txt
 claims: build/claims ## what people say about PPO, measured: the runs that are missing, and bench/learning/claims.md
-	@build/claims $(CLAIMS) run $(ARGS) && build/claims $(CLAIMS) report >bench/learning/claims.md
+	@build/claims $(CLAIMS) run $(ARGS) && build/claims $(CLAIMS) report >build/claims.md && cp build/claims.md bench/learning/claims.md
 
 build/bench-mujoco: bench/mujoco.c build/ppo.o bench/measure.h $(HEADERS) bench/bench.mk | build/mujoco.found
 	@rm -f $@

@@ -104,7 +104,7 @@ def main():
                 wrong += bad
             recognized += " " not in form
     print("%d templates: %d recognized, %d refused: %s" % (recognized + len(refused), recognized, len(refused), " ".join(refused)))
-    return wrong > 0
+    return wrong > 0 or not recognized
 
 
 sys.exit(main())

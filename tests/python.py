@@ -981,6 +981,14 @@ def a_model_has_one_owner():
     model.learn(32)
 
 
+class Wrapper:
+    def __init__(self, env):
+        self.env = self.unwrapped = env
+
+    def __getattr__(self, name):
+        return getattr(self.env, name)
+
+
 def a_training_is_not_disturbed_by_its_callback():
     model = PPO("MlpPolicy", Counter(), **SMALL)
     for words, call in (
@@ -988,6 +996,7 @@ def a_training_is_not_disturbed_by_its_callback():
         ("set_env() while", lambda: model.set_env(Counter())),
         ("evaluate_policy() while", lambda: evaluate_policy(model)),
         ("evaluate_policy() while", lambda: evaluate_policy(model, [Counter(), model.env])),
+        ("evaluate_policy() while", lambda: evaluate_policy(model, Wrapper(model.env))),
     ):
         refuses(words, lambda: model.learn(32, callback=lambda *_: call()))
     model.learn(32, callback=lambda *_: evaluate_policy(model, Counter(), 1) and None)
@@ -1046,6 +1055,27 @@ def logs_have_the_keys_of_stable_baselines3():
     again = PPO.load(os.path.join(WORK, "logged"), env=Counter(), csv=model.csv, n_steps=16, batch_size=16)
     again.learn(16, reset_num_timesteps=False)  # there is nothing that it continues
     assert len(os.listdir(os.path.join(WORK, "log"))) == 4
+
+
+def a_training_that_fails_at_once_counts_for_nothing():
+    class Breakable(Counter):
+        broken = False
+
+        def step(self, action):
+            if self.broken:
+                raise KeyError("broken")
+            return super().step(action)
+
+    env = Breakable()
+    model = PPO("MlpPolicy", env, csv=os.path.join(WORK, "broken", "progress.csv"), **SMALL)
+    model.learn(32)
+    env.broken = True
+    for _ in range(2):
+        refuses("broken", lambda: model.learn(32, reset_num_timesteps=False), KeyError)
+    env.broken = False
+    model.learn(16, reset_num_timesteps=False)
+    rows = open(model.csv).read().splitlines()
+    assert [row.split(",")[rows[0].split(",").index("time/iterations")] for row in rows[1:]] == ["1", "2", "3"]
 
 
 def the_line_of_progress_is_printed():

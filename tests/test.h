@@ -690,6 +690,28 @@ static inline ppo_status check_env(const ppo_env *env) {
     ppo_inspection report;
     return ppo_env_check(env, 1, 1, &report);
 }
+
+/* The mean return of a player who acts at random: discrete actions. */
+static inline double return_at_random(const ppo_env *env, int episodes) {
+    ppo_rng rng = test_rng(40);
+    void *state = calloc(1, env->state_size);
+    float *obs = (float *)calloc((size_t)env->obs_size, sizeof *obs);
+    double sum = 0;
+    assert_true(state && obs);
+    for (int i = 0; i < episodes; i++) {
+        env->reset(state, &rng, obs);
+        for (int t = 0, over = 0; t < env->max_steps && !over; t++) {
+            const ppo_action action = {(int)ppo_rng_below(&rng, (uint32_t)env->action_space.n), NULL, NULL};
+            ppo_outcome out;
+            memset(&out, 0, sizeof out);
+            env->step(state, &rng, &action, obs, &out);
+            sum += (double)out.reward;
+            over = out.terminated;
+        }
+    }
+    free(state), free(obs);
+    return sum / episodes;
+}
 #endif
 
 #endif /* PPO_TEST_H */

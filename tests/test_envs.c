@@ -691,25 +691,6 @@ static void tictactoe_returns_are_those_that_its_comment_states(void **state) {
    Gold and Invaders: what their comments say (Breakout: test_conv.c)
    -------------------------------------------------------------------------------------------------------- */
 
-/* The mean return of a player who acts at random. */
-static double return_at_random(const ppo_env *env, int episodes) {
-    ppo_rng rng = test_rng(40);
-    any_state s;
-    float obs[MAX_OBS];
-    double sum = 0;
-    for (int i = 0; i < episodes; i++) {
-        env->reset(&s, &rng, obs);
-        for (int t = 0, over = 0; t < env->max_steps && !over; t++) {
-            ppo_action action = choose((int)ppo_rng_below(&rng, (uint32_t)env->action_space.n));
-            ppo_outcome out = {0};
-            env->step(&s, &rng, &action, obs, &out);
-            sum += out.reward;
-            over = out.terminated;
-        }
-    }
-    return sum / episodes;
-}
-
 /* The number of pixels of a plane; *x and *y: the last of them. */
 static int pixels(const float *obs, int plane, int *x, int *y) {
     int n = 0;

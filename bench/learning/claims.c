@@ -39,6 +39,7 @@ static const char *path;
 static void load(void) {
     FILE *file = fopen(path, "r");
     char line[256];
+    run_count = 0;
     while (file && fgets(line, sizeof line, file)) {
         char *colon = strchr(line, ':');
         run r = {{0}, {0}};
@@ -180,7 +181,7 @@ static void control(void) {
                 for (int k = 0; arms[arm].tasks >> task & 1 && k < (tuning ? TUNE * RATES : SEEDS); k++)
                     control_run(task, arm, tuning ? rates[k / TUNE] : tuned(task, arm),
                                 tuning ? FIRST_TUNE + k % TUNE : 1 + k);
-        free(runs), runs = NULL, run_count = 0, load();
+        load();
     }
 }
 
@@ -353,7 +354,7 @@ static void words(void) {
     for (int seed = FIRST_TUNE; seed < FIRST_TUNE + TUNE; seed++, world_close(&w))
         for (int k = 0; k < 2 * METHOD_SETTINGS; k++)
             words_method(&w, k / METHOD_SETTINGS, k % METHOD_SETTINGS, seed);
-    free(runs), runs = NULL, run_count = 0, load();
+    load();
     for (int seed = 1; seed <= SEEDS; seed++, world_close(&w)) {
         for (int k = 0; k < 2; k++) words_method(&w, k, words_tuned(k), seed);
         for (int k = 0; k < DIVERSITY; k++) words_run(&w, diversities[k], 0, seed, 60, remedies[k]);

@@ -101,12 +101,10 @@ def table(lines):
     cells = [["task", "steps", "published by", "theirs", "ppo.h", "seeds", "processor seconds", "what differs"], ["---"] * 8]
     for name, row in ROWS.items():
         mine = [r for r in lines if r["task"] == name]
-        figure = "not run yet"
         if mine:
             figure = "{:.1f} [{:.1f}, {:.1f}]".format(*interval([r[row["figure"]] for r in mine]))
-        cells.append([name, f"{row['config']['total_steps']:,}", row["by"], row["theirs"], figure,
-                      f"{len(mine)} of {row['seeds']}", f"{np.median([r['seconds'] for r in mine]):.1f}" if mine else "-",
-                      row["differs"]])
+            cells.append([name, f"{row['config']['total_steps']:,}", row["by"], row["theirs"], figure,
+                          f"{len(mine)} of {row['seeds']}", f"{np.median([r['seconds'] for r in mine]):.1f}", row["differs"]])
     return "".join("| " + " | ".join(c) + " |\n" for c in cells)
 
 

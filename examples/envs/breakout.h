@@ -14,11 +14,10 @@
         +--------------------+
 
    The ball moves one pixel diagonally per step. It bounces off the walls, the ceiling, the bricks and the paddle. The
-   first brick that it touches disappears and pays 1; it breaks no further one before it has moved through free air,
-   but flies through them.
-   On the paddle's pixel the ball goes back up; at the paddle's edge it also turns back sideways. When it passes the
-   paddle the episode is over. A cleared wall is built anew when the ball comes down. Only the start is random: the
-   ball comes from the left or from the right.
+   first brick that it touches disappears and pays 1; until it has moved through free air again, it flies through bricks
+   without breaking them. On the paddle's pixel the ball goes back up; at the paddle's edge it also turns back sideways.
+   When it passes the paddle the episode is over. A cleared wall is built anew when the ball comes down. Only the start
+   is random: the ball comes from the left or from the right.
 
    The rules are those of Breakout in MinAtar (Young and Tian 2019), with its three actions that matter and without its
    sticky actions, which minatar.h adds. A random player breaks about one brick in two episodes.

@@ -4,8 +4,8 @@
        ppo_env env = minatar_breakout_env();       // _asterix_, _freeway_, _seaquest_, _space_invaders_
 
    A game is a picture of 10 x 10 pixels with 4 to 10 planes of 0 and 1, [plane][row][column]: env.shape. The actions are
-   those that matter in it (the package's minimal set, as in its environments -v1). In one of ten steps the action before
-   is repeated instead. Difficulty rises as in the package.
+   those that matter in it (the package's minimal set, as in its environments -v1). With probability 0.1 the previous
+   action is repeated instead. Difficulty rises as in the package.
 
    Asterix         a runner catches gold (1) and avoids spears; more and faster with time
    Breakout        a ball, a paddle, a wall of 30 bricks (1 each), which is built anew
@@ -178,8 +178,8 @@ static inline ppo_env minatar_asterix_env(void) {
     return env;
 }
 
-/* -- Freeway. Planes: the chicken, the cars, and behind each car a pixel in one of five planes for the steps that it
-   takes for a pixel -- */
+/* -- Freeway. Planes: the chicken, the cars, and behind each car a pixel in one of five planes, which says how many steps
+   the car takes to move by one -- */
 
 enum { FREEWAY_CARS = 8, FREEWAY_PLANES = 7, FREEWAY_X = 4, FREEWAY_START = 9, FREEWAY_STEPS = 2501 };
 

@@ -373,7 +373,7 @@ def _put_all(config, given):
             try:
                 config.put("value_coef", 2 * float(value))  # of half the squared error here
             except (TypeError, ValueError):
-                raise ValueError("vf_coef is %r, must be a number from 0 on" % (value,)) from None
+                raise ValueError("vf_coef is %r, must be a number, 0 or more" % (value,)) from None
         elif name in _SCHEDULED:
             _put_scheduled(config, name, value)
         elif name in ("clip_range_vf", "target_kl") and value is None:
@@ -682,7 +682,7 @@ class _Worlds:
 
     def shares(self, other):
         """They have an environment in common."""
-        each = lambda worlds: {id(e) for e in (worlds.env if isinstance(worlds.env, list) else [worlds.env])}
+        each = lambda worlds: _distinct(worlds.env if isinstance(worlds.env, list) else [worlds.env])
         return bool(each(self) & each(other))
 
     def put_mask(self, i, mask):
@@ -896,6 +896,11 @@ def _makes(env):
     return isinstance(env, type) or (callable(env) and not hasattr(env, "reset"))
 
 
+def _distinct(envs):
+    """What there is within their wrappers."""
+    return {id(getattr(e, "unwrapped", e)) for e in envs}
+
+
 def _worlds(env, n_envs, convolve, byte_scale):
     """Environments, whatever they were given as."""
     if n_envs is not None:
@@ -906,7 +911,7 @@ def _worlds(env, n_envs, convolve, byte_scale):
         env = [e() if _makes(e) else e for e in env]
         if not env:
             raise ValueError("the list of environments is empty")
-        if len({id(getattr(e, "unwrapped", e)) for e in env}) < len(env):
+        if len(_distinct(env)) < len(env):
             raise ValueError("the list has the same environment twice: each needs an object of its own")
         for other in env[1:]:
             for space in ("observation_space", "action_space"):
@@ -1192,6 +1197,7 @@ class PPO:
             self.num_timesteps, self._before = 0, None
         else:
             self._before = self._counted()
+        self.figures = {}  # of this training
         calls = _Callbacks(callback, self)
         self._training = True
         try:
