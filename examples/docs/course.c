@@ -245,9 +245,10 @@ static int put_numbered(text *t, char **lines, int n, style how) {
         for (const char *s = lines[i] + indent_of(lines[i]), *next; s; s = next) {
             next = column_of(s);
             char *part = next ? trimmed(s, (size_t)(next - s)) : trimmed(s, strlen(s));
-            int number = atoi(part);
-            if (number > 0 && number < 20 && strchr(".", part[strspn(part, "0123456789")])) {
-                items[number] = part + strspn(part, "0123456789") + 2;
+            const int number = atoi(part);
+            const size_t digits = strspn(part, "0123456789");
+            if (number > 0 && number < 20 && strncmp(part + digits, ". ", 2) == 0) {
+                items[number] = part + digits + 2;
                 count = number > count ? number : count;
             } else if (count && s == lines[i] + indent_of(lines[i])) {
                 text more = {0};
@@ -299,11 +300,12 @@ static void put_row(text *t, const char *s, const char *names, style how) {
     const char *tag = names ? "td" : "th";
     put(t, "<tr>");
     for (s++; *s;) {
+        text escaped = {0}; /* \| is a | of the cell */
+        put(&escaped, "");
         size_t n = 0;
-        int code = 0;
-        for (; s[n] && (s[n] != '|' || code); n++) code ^= s[n] == '`';
+        for (; s[n] && s[n] != '|'; n++) put_n(&escaped, s + (n += s[n] == '\\' && s[n + 1] == '|'), 1);
         if (!s[n]) break;
-        char *cell = trimmed(s, n);
+        char *cell = trimmed(escaped.s, escaped.n);
         putf(t, "<%s", tag);
         if (names && (names = strchr(names, '|')) != NULL) {
             char *name = trimmed(names + 1, strcspn(names + 1, "|"));
@@ -667,9 +669,8 @@ static void write_index(char **readme) {
         const char *cell = strrchr(copied(*readme, strlen(*readme) - 1), '|'); /* numbers as links */
         put_n(&table, *readme, strlen(*readme) - strlen(cell) - 1);
         for (const char *s = cell; *s;) {
-            size_t n = isdigit((unsigned char)*s) ? strspn(s, "0123456789bc") : 1;
-            const lesson *l =
-                (s == cell || s[-1] == ' ') && strncmp(s, "20 and", 6) ? lesson_by_number(s, n) : NULL;
+            size_t n = *s == '[' ? strcspn(s, ")") + 1 : isdigit((unsigned char)*s) ? strspn(s, "0123456789bc") : 1;
+            const lesson *l = s == cell || s[-1] == ' ' ? lesson_by_number(s, n) : NULL;
             if (l) putf(&table, "[%s](%s.c)", l->number, l->name);
             else put_n(&table, s, n);
             s += n;
@@ -745,14 +746,9 @@ static void read_lessons(char **readme) {
         l->part = parts - 1;
         l->name = copied(s + 3, strcspn(s + 3, ".]"));
         l->number = copied(l->name + (l->name[0] == '0'), strcspn(l->name + (l->name[0] == '0'), "_"));
-        const char *open = strstr(entry, "** (") + 4, *idea = strchr(open, ')') + 1;
+        const char *open = strstr(entry, "** (") + 4;
         l->minutes = copied(open, strspn(open, "0123456789"));
-        size_t n = strlen(idea);
-        static const char *const names[] = {" Read: ", " See: ", " Try: "};
-        for (int k = 0; k < 3; k++)
-            if (strstr(idea, names[k]) && (size_t)(strstr(idea, names[k]) - idea) < n)
-                n = (size_t)(strstr(idea, names[k]) - idea);
-        l->idea = trimmed(idea, n);
+        l->idea = field_of(open, ") ");
         l->read = field_of(entry, " Read: "), l->see = field_of(entry, " See: "),
         l->try_ = field_of(entry, " Try: ");
         l->exercise = field_of(entry, " Exercise: ");

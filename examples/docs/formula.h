@@ -122,7 +122,7 @@ static const struct {
              {"product", "<mo>∏</mo>"},
              {"for", "<mtext>&nbsp;for&nbsp;</mtext>"},
              {"if", "<mtext>&nbsp;if&nbsp;</mtext>"},
-             {"log", NULL},
+             {"log", NULL}, /* the functions come first */
              {"exp", NULL},
              {"ln", NULL},
              {"tanh", NULL},
@@ -188,7 +188,7 @@ static void put_group(text *t, const char *open, const char *close) {
     putf(t, "<mrow><mo%s>%s</mo>", how, open), put(t, group.s), putf(t, "<mo%s>%s</mo></mrow>", how, close);
 }
 
-/* A sum's range, or what an expectation is taken under: one word, or t = 0, .., T. */
+/* A sum's range, or what an expectation is taken under: what there is before `last`. */
 static void put_under(text *t, const char *tag, const char *base, const char *last) {
     putf(t, "<%s>%s<mrow>", tag, base);
     skip_spaces();
@@ -204,7 +204,7 @@ static void put_word(text *t) {
     while (in.s < in.end && isalnum((unsigned char)*in.s)) in.s++;
     size_t n = (size_t)(in.s - from), letters = 0;
     while (letters < n && isalpha((unsigned char)from[letters])) letters++;
-    int k = word_index(from, n), known = k < WORDS, is_sum = known && strchr("sp", from[0]) && n > 2;
+    int k = word_index(from, n), known = k < WORDS;
     text base = {0};
     if (known && (math = words[k].math) != NULL) put(&base, math);
     else if (known || letters == n) putf(&base, "<mi>%.*s</mi>", (int)n, from);
@@ -219,7 +219,7 @@ static void put_word(text *t) {
         putf(&with, "<msub>%s<mi>%.*s</mi></msub>", base.s, (int)(in.s - sub), sub);
         base = with;
     }
-    if (is_sum && math) {
+    if (math && strncmp(math, "<mo>", 4) == 0) { /* a sum or a product */
         skip_spaces();
         if (take("over")) put_under(t, "munder", base.s, "of");
         else put(t, base.s), take("of");
@@ -238,7 +238,7 @@ static void put_word(text *t) {
     if (in.s < in.end && *in.s == '(') {
         in.s++;
         put_group(t, "(", ")");
-    } else if (known && !math && n == 3 && from[0] != 'K') put(t, "<mspace width=\"0.17em\"/>");
+    } else if (known && !math && k <= word_index("max", 3)) put(t, "<mspace width=\"0.17em\"/>");
 }
 
 static void put_base(text *t) {

@@ -1,4 +1,4 @@
-/* 25_kl_control.c - the clip holds each step, the KL penalty holds the sum of all steps.
+/* 25_kl_control.c - the clip slows each step, the KL penalty holds their sum.
 
    PPO's paper proposes the clip or a penalty. On tokens both are used, for two different jobs (Ziegler
    2019, Ouyang 2022): the clip keeps an update near the policy that sampled (old), the penalty keeps the
