@@ -62,6 +62,7 @@ has_formulas_in_sentences() {
 check formulas_become_mathml has_formulas
 check formulas_in_sentences_become_mathml has_formulas_in_sentences
 check steps_become_a_list has '<li>a reward for each whole sequence, R</li>' 22_ppo_on_tokens.html
+check exercises_say_how_they_are_graded has '<code>make grade EX=10</code>' exercise_10.html
 check answers_are_folded_in has '<summary>Answer</summary>' 07_clip.html
 
 has_failed() { ! "$@"; }

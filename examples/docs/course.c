@@ -686,6 +686,16 @@ static void write_markdown(const char *path, const char *body_class, int math) {
     put_n(&from, path, (size_t)(strrchr(path, '/') - path));
     char **lines = lines_of(needed_text(path));
     put_markdown(&t, lines, (style){from.s, math, 4, 0}, path);
+    if (!strcmp(body_class, "exercise")) {
+        const char *name = strrchr(from.s, '/') + 1;
+        putf(&t,
+             "<h2 id=\"grade\">Hand it in</h2>\n<p>The file with the hole is in <code>%s/</code>. <code>make "
+             "grade "
+             "EX=%.2s</code> grades it, <code>make hint EX=%.2s</code> prints the next of three hints, "
+             "<code>make case "
+             "EX=%.2s</code> a case with what is right. <a href=\"exercises.html\">All exercises</a></p>\n",
+             from.s, name, name, name);
+    }
     save_page(page_of(path), lines[0] + strspn(lines[0], "# "), body_class, t.s);
 }
 
