@@ -57,6 +57,7 @@ has_formulas_in_sentences() {
     has 'the target is <math><mrow><mi>r</mi><mo>+</mo><mi>γ</mi><mo>&#x2062;</mo><mi>V</mi><mrow><mo stretchy="false">(</mo>' 05_time_limits.html &&
         has 'most <math><mrow><mi>log</mi><mspace width="0.17em"/><mo>&#x2062;</mo><mn>2</mn><mo>=</mo><mn>0.69</mn></mrow></math> with two' \
             12_entropy.html &&
+        has '<mi>r</mi><mo>=</mo><mi>π</mi><mo>/</mo><mi>μ</mi>' 33_mismatch.html &&
         has 'The bonus entropy_coef * H,' 12_entropy.html # a name of the program stays one
 }
 check formulas_become_mathml has_formulas

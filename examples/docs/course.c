@@ -122,7 +122,7 @@ static int put_part(text *t, const char *s, const char *end) {
     char *part = trimmed(s, part_length(s, end));
     if (!has_sign(part)) return 0;
     put(t, " ");
-    return put_math(t, part, strlen(part), 0);
+    return put_math(t, part, strlen(part), SMALL);
 }
 
 /* A formula that begins here, at the start of a word, or the name of a Greek letter: its length; 0: none. */
@@ -145,7 +145,7 @@ static size_t put_running(text *t, const char *s, const char *from, const char *
     char *part = copied(s, k ? k : n);
     for (char *c = part; *c; c++)
         if (*c == '\n') *c = ' ';
-    put_math(t, part, strlen(part), 0);
+    put_math(t, part, strlen(part), IN_LINE);
     return strlen(part);
 }
 
@@ -154,7 +154,7 @@ static void put_inline(text *t, const char *s, size_t n, style how) {
     size_t k;
     for (const char *end = s + n, *e, *f; s < end;) {
         if (*s == '`' && (e = closing_of(s + 1, end, "`")) != NULL) {
-            if (how.math < 2 || !put_math(t, s + 1, (size_t)(e - s - 1), 0)) {
+            if (how.math < 2 || !put_math(t, s + 1, (size_t)(e - s - 1), SMALL)) {
                 put(t, "<code>");
                 put_linked(t, s + 1, (size_t)(e - s - 1));
                 put(t, "</code>");
@@ -200,7 +200,7 @@ static int put_formula(text *t, const char *s, style how) {
         const char *next = column_of(s);
         char *part = next ? trimmed(s, (size_t)(next - s)) : trimmed(s, strlen(s));
         if (first && !has_sign(part)) return 0;
-        if (!put_math(&m, part, strlen(part), 1)) {
+        if (!put_math(&m, part, strlen(part), DISPLAYED)) {
             if (first) return 0;
             put(&m, "<span>"), put_inline(&m, part, strlen(part), how), put(&m, "</span>");
         }
@@ -211,7 +211,7 @@ static int put_formula(text *t, const char *s, style how) {
 }
 
 static void put_math_or_text(text *t, const char *s, style how) {
-    if (!has_sign(s) || !put_math(t, s, strlen(s), 0)) put_inline(t, s, strlen(s), how);
+    if (!has_sign(s) || !put_math(t, s, strlen(s), SMALL)) put_inline(t, s, strlen(s), how);
 }
 
 /* Lines of a term, a gap, and its meaning, which may go on below. */

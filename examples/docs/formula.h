@@ -160,6 +160,7 @@ static int word_index(const char *s, size_t n) { /* WORDS: none */
 static struct {
     const char *s, *end;
     int fails, bars; /* bars: how many |...| are open */
+    int in_line;     /* 1: a fraction is written a / b, as high as the text */
 } in;
 
 static void put_expression(text *t, const char *closing);
@@ -308,7 +309,10 @@ static void put_product(text *t) {
     put_factor(&p);
     for (; !in.fails;) {
         skip_spaces();
-        if (take("/")) {
+        if (in.in_line && take("/")) {
+            put(&p, "<mo>/</mo>");
+            put_factor(&p);
+        } else if (take("/")) {
             text q = {0};
             skip_spaces();
             int is_d = in.s + 1 < in.end && in.s[0] == 'd' && in.s[1] == ' ';
@@ -353,14 +357,16 @@ static void put_expression(text *t, const char *closing) {
     }
 }
 
+enum { IN_LINE, SMALL, DISPLAYED };
+
 /* Whether [s, s + n) is a formula; if so it is written. */
-static int put_math(text *t, const char *s, size_t n, int display) {
+static int put_math(text *t, const char *s, size_t n, int how) {
     text m = {0};
     char *dot = n > 1 && strchr(".,", s[n - 1]) && s[n - 2] != '.' ? copied(s + n - 1, 1) : NULL;
-    in.s = s, in.end = s + n - (dot != NULL), in.fails = in.bars = 0;
+    in.s = s, in.end = s + n - (dot != NULL), in.fails = in.bars = 0, in.in_line = how == IN_LINE;
     put_expression(&m, "");
     if (in.fails || in.s != in.end || !m.s) return 0;
-    putf(t, "<math%s><mrow>", display ? " displaystyle=\"true\"" : "");
+    putf(t, "<math%s><mrow>", how == DISPLAYED ? " displaystyle=\"true\"" : "");
     put(t, m.s);
     putf(t, "%s%s%s</mrow></math>", dot ? "<mo>" : "", dot ? dot : "", dot ? "</mo>" : "");
     return 1;
@@ -475,7 +481,8 @@ static size_t running_length(const char *s, const char *end) {
         text ignored = {0};
         for (char *c = part; *c; c++)
             if (*c == '\n') *c = ' ';
-        if (has_strong_sign(s, ends[count]) && put_math(&ignored, part, strlen(part), 0)) return strlen(part);
+        if (has_strong_sign(s, ends[count]) && put_math(&ignored, part, strlen(part), IN_LINE))
+            return strlen(part);
     }
     return 0;
 }
