@@ -145,6 +145,6 @@ int main(int argc, char **argv) {
     double ahead = better_by(best[PPO], best[REST], WORLDS);
     claim(ahead > 0, "PPO is ahead of ReST, by %.2f at least", ahead);
     claim(!(better_by(best[PPO], best[BEST_OF_N], WORLDS) > 0),
-          "and not of the best of n, which trains nothing, and pays at each use: n samples for one");
+          "a lead over the best of n is not certain; that trains nothing, and pays n samples at each use");
     return lesson_failures > 0;
 }

@@ -118,6 +118,7 @@ int main(int argc, char **argv) {
           "its taste costs agreement: 3000 by people predict %.1f points more at least",
           100 * better_by(agrees[MANY], agrees[MACHINE], RUNS));
     claim(!(better_by(reward[MANY], reward[MACHINE], RUNS) > 0),
-          "but make no better policy: %.2f against %.2f", (double)mean[MANY], (double)mean[MACHINE]);
+          "but that they make a better policy is not certain: %.2f against %.2f", (double)mean[MANY],
+          (double)mean[MACHINE]);
     return lesson_failures > 0;
 }
