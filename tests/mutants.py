@@ -7,8 +7,9 @@
 A mutant is a line of the sections below or of a companion with an operator, a number, a condition or a statement
 changed. tcc compiles the library in a tenth of a second (without it: the compiler of CC, in seconds). The kernels and
 the tests are compiled once and linked. Which tests run a line is known from a library that writes it down
-(mutants_run.c); these run, the shortest first, until one fails, crashes or does not end. Policies as C are compiled
-and asked, too (export.sh).
+(mutants_run.c); these run, the shortest first, until one fails, crashes or does not end. Those that have memory refused
+then run once more as in make coverage and make test-long, with each array of an arena refused. Policies as C are
+compiled and asked, too (export.sh).
 
 equivalent_mutants.txt has mutants that no test can tell from the library, each with its reason. All results are in
 build/mutants/. The exit status is 1 below 95 % of those that are not equivalent.
@@ -20,7 +21,7 @@ COMPANIONS = ['bpe', 'chat', 'check', 'conv', 'explain', 'export', 'flat', 'gguf
               'report', 'resume', 'teach']
 LEFT_OUT = ['test_files', 'test_math_tuned', 'test_mujoco']  # with a library of their own, or one that may be missing
 LEAST = 95
-SHORT, LONG = 0.2, 10  # seconds: tests of the first, second and third round
+SHORT, LONG, EVER = 0.2, 10, 1e9  # seconds: tests of the first, second and third round
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(TOP, 'build', 'mutants')
@@ -28,7 +29,8 @@ TREE = os.path.join(BUILD, 'tree')
 CC = os.environ.get('CC', 'gcc')
 CC = 'gcc' if CC == 'cc' else CC
 TCC = shutil.which('tcc') and 'tcc -w'
-COMMON = '-w -DPPO_TEST_SMALL -DPPO_NO_THREADS -I. -Itests/mpi_emulation'
+COMMON = '-w -DPPO_TEST_SMALL -DPPO_NO_THREADS -I. -Itests/mpi_emulation' \
+         ' -DPPO_TEST_FRAMES -fno-omit-frame-pointer'  # so that tests know where an allocation is asked for
 
 
 def read(path):
@@ -74,6 +76,7 @@ def headers():
 LIBRARY = '''#include <math.h>
 #include <unistd.h>
 #define fsync(descriptor) ((void)(descriptor), 0)
+#include "tests/pages.h"
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #undef fsync
@@ -115,7 +118,7 @@ def run(command, seconds=600, cwd=None, processor=600):
 
 
 def must(command):
-    status, out = run(command)
+    status, out = run(command, 6000)
     if status:
         sys.exit('%s\n%s' % (command, out))
 
@@ -418,8 +421,13 @@ def places():
     return found
 
 
+def sorted_products(line):
+    return re.sub(r'\bppo__(at|min_int|max_int)\((\w[\w.>\[\]-]*), (\w[\w.>\[\]-]*)\)',
+                  lambda m: 'ppo__%s(%s, %s)' % ((m.group(1),) + tuple(sorted(m.groups()[1:]))), line)
+
+
 def drawn(seed):
-    """At most one mutant of each line, in the order of the seed."""
+    """At most one mutant of each line, in the order of the seed; none that only multiplies in the other order."""
     rng = random.Random(seed)
     chosen = []
     for place in places():
@@ -427,7 +435,7 @@ def drawn(seed):
         if options:
             chosen.append(place[:4] + (rng.choice(options),))
     rng.shuffle(chosen)
-    return chosen
+    return [m for m in chosen if sorted_products(m[4]) != sorted_products(m[3])]
 
 
 def listed(path):
@@ -470,6 +478,7 @@ def same_object():
 
 
 fatal = collections.Counter()  # how often a program killed a mutant of a part
+refusers = set()
 
 
 def tests_of(state, file, index, programs):
@@ -483,6 +492,36 @@ def tests_of(state, file, index, programs):
     return [t[:3] for t in tests]
 
 
+def refusing():
+    """{(program, test)}: those that have each of their allocations refused"""
+    if not refusers:
+        for p in programs():
+            for test, body in re.findall(r'^static void (\w+)\(void \*\*state\) \{\n(.*?)^\}', read(os.path.join(
+                    TOP, 'tests', p + '.c')), re.M | re.S):
+                if 'fail_each_' in body:
+                    refusers.add((p, test))
+    return refusers
+
+
+def outcome(part, tests, longer=1):
+    """'killed by ...' where one of the tests [(program, test, seconds)] fails, else None"""
+    groups = collections.defaultdict(list)
+    for p, t, seconds in tests:
+        groups[p].append((t, seconds))
+    for p in sorted(groups, key=lambda p: (-fatal[part, p], sum(t[1] for t in groups[p]))):
+        names = [t[0] for t in groups[p]]
+        limit = 2 + 5 * longer * sum(t[1] for t in groups[p])
+        status, out = run(['../mutant', p] + names, 30 + 10 * limit, processor=limit)
+        if status:
+            fatal[part, p] += 1
+            ran = re.findall(r'^ran (.*)$', out, re.M)[-1:]
+            at = names[names.index(ran[0]) + 1:] if ran and ran[0] in names else names
+            slow = status in (124, -signal.SIGXCPU, -signal.SIGKILL)
+            return 'killed by %s: %s %s' % (p, at[0] if at else 'its end',
+                                            'does not end' if slow else 'crashes' if status < 0 else 'fails')
+    return None
+
+
 def judge(state, mutant, rounds, programs):
     """What became of a mutant: 'killed by ...', 'survived', or 'none' where it is none."""
     file, part, index, line, text = mutant
@@ -492,21 +531,15 @@ def judge(state, mutant, rounds, programs):
             return 'none'
         tests = tests_of(state, file, index, programs)
         for low, high in rounds:
-            groups = collections.defaultdict(list)
-            for p, t, seconds in tests:
-                if low <= seconds < high:
-                    groups[p].append((t, seconds))
-            for p in sorted(groups, key=lambda p: (-fatal[part, p], sum(t[1] for t in groups[p]))):
-                names = [t[0] for t in groups[p]]
-                limit = 2 + 5 * sum(t[1] for t in groups[p])
-                status, out = run(['../mutant', p] + names, 30 + 10 * limit, processor=limit)
-                if status:
-                    fatal[part, p] += 1
-                    ran = re.findall(r'^ran (.*)$', out, re.M)[-1:]
-                    at = names[names.index(ran[0]) + 1:] if ran and ran[0] in names else names
-                    slow = status in (124, -signal.SIGXCPU, -signal.SIGKILL)
-                    return 'killed by %s: %s %s' % (p, at[0] if at else 'its end',
-                                                    'does not end' if slow else 'crashes' if status < 0 else 'fails')
+            verdict = outcome(part, [t for t in tests if low <= t[2] < high])
+            if verdict:
+                return verdict
+        if rounds[-1][1] == EVER:
+            os.environ['PPO_TEST_FINE'] = '1'
+            verdict = outcome(part, [t for t in tests if t[:2] in refusing()], 20)
+            del os.environ['PPO_TEST_FINE']
+            if verdict:
+                return verdict
         if os.path.basename(file) == 'ppo_export.h' and 'export.sh' in programs and not exports():
             return 'killed by export.sh'
         return 'survived'
@@ -535,7 +568,7 @@ def verdict_of(state, mutant, before, all_tests):
     """The verdict, from an earlier run where nothing changed that matters: 'killed by ...', 'survived', 'none', or without
     all tests 'open', if it survived the short ones."""
     now = dict(state['programs'], **{'export.sh': fingerprint(['tests/export.sh', 'tests/export.c', 'tests/random_policies.h', 'tests/export_compare.c'])})
-    every, short, long = list(now), [(0, SHORT), (SHORT, 1)], [(1, LONG), (LONG, 1e9)]
+    every, short, long = list(now), [(0, SHORT), (SHORT, 1)], [(1, LONG), (LONG, EVER)]
     verdict, then = before or (None, {})
     known = then.get('shared') == state['shared']
     changed = [p for p in every if not known or then.get(p) != now[p]]
@@ -578,7 +611,7 @@ def main():
                 continue
             indent = lines[at[0]][:len(lines[at[0]]) - len(lines[at[0]].lstrip())]
             say('%s:%d: %s => %s: %s' % (file, at[0] + 1, old, new, judge(
-                state, (file, '', at[0], lines[at[0]], indent + new), [(0, SHORT), (SHORT, 1), (1, 1e9)], list(state['programs']))))
+                state, (file, '', at[0], lines[at[0]], indent + new), [(0, SHORT), (SHORT, 1), (1, EVER)], list(state['programs']))))
         return 0
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     seed = sys.argv[2] if len(sys.argv) > 2 else '1'

@@ -436,8 +436,8 @@ static void a_file_of_tokens_without_sequences_says_how_many_it_has(void **state
     remove("file");
 }
 
-/* What a checkpoint has besides weights and their moments: names, types and shapes. Whoever changes a line here changes what
-   files hold: older ones must still be read. */
+/* What a checkpoint has besides weights and their moments: names, types and shapes. Whoever changes a line here changes
+   what files hold: older ones must still be read. */
 static const char layout_of_walk[] =
     "environments.action_rng u32 3 11; environments.discounted f32 3 1; environments.fresh i32 1 1; "
     "environments.length i32 3 1; environments.observation f32 3 2; environments.recurrent_state f32 3 3; "
