@@ -100,7 +100,7 @@ static ppo_status use_agent_of(void *user) {
     ppo_rng rng = test_rng(1);
     ppo_status status = ppo_agent_create(&env, &cfg, &agent);
     if (!status) status = ppo_agent_copy(agent, &copy);
-    if (!status) status = ppo_act(copy, obs, &rng, &action);
+    if (!status) status = ppo_act(agent, obs, &rng, &action);
     if (!status) status = ppo_act_explain(copy, obs, NULL, &why);
     if (!status) status = ppo_export_c(copy, "policy", "policy.h");
     if (!status) status = ppo_evaluate(copy, &env, 2, 1).status;
