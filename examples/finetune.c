@@ -434,9 +434,43 @@ static void choose_rate(job *j) {
     printf("learning_rate=%g, as is usual for a model that was trained before\n", (double)*rate_of(j));
 }
 
+/* The names in a list "a,b", of which `text` [1024] keeps a copy. An empty list has none. */
+static ppo_status split_names(const char *option, const char *list, char text[1024], const char *name[64],
+                              int *count) {
+    *count = 0;
+    if (snprintf(text, 1024, "%s", list) >= 1024)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: the list is too long", option);
+    for (char *at = *text ? text : NULL; at;) {
+        if (*count == 64) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there are more than 64 names", option);
+        name[(*count)++] = at;
+        if ((at = strchr(at, ',')) != NULL) *at++ = 0;
+    }
+    return PPO_OK;
+}
+
+/* New special tokens, and rows for them in the model, unless it has enough. */
+static ppo_status add_tokens(job *j) {
+    char text[1024];
+    const char *name[64];
+    int count = 0;
+    ppo_lm *larger = NULL;
+    ppo_status status = split_names("add_tokens", j->add_tokens, text, name, &count);
+    if (!status && !count) status = ppo_fail(PPO_ERROR_ARGUMENT, "add_tokens is empty");
+    if (!status) status = ppo_tokenizer_add(j->tokenizer, name, count);
+    const int vocab = ppo_tokenizer_vocab(j->tokenizer), had = j->base->config.vocab;
+    if (!status && vocab > had) status = ppo_lm_resize(j->base, vocab, &larger);
+    if (larger) ppo_lm_free(j->base), j->base = larger;
+    if (!status && larger)
+        printf("add_tokens: the model gets rows %d to %d, each of them the mean of the others\n", had,
+               vocab - 1);
+    else if (!status) printf("add_tokens: the model has rows of them, %d in all\n", had);
+    return status;
+}
+
 /* Loads the model, with LoRA on it if there is to be any. */
 static ppo_status load_model(job *j) {
     ppo_status status = ppo_lm_load(j->model, &j->base);
+    if (!status && j->add_tokens) status = add_tokens(j);
     if (status) return status;
     if (j->context && j->context < j->base->config.context) j->base->config.context = j->context;
     status = find_ends(j);
@@ -457,10 +491,8 @@ static ppo_status make_tokenizer(job *j) {
     size_t bytes;
     const char *special[64];
     int count = 0;
-    snprintf(names, sizeof names, "%s", j->specials);
-    for (char *name = strtok(names, ","); name && count < 64; name = strtok(NULL, ","))
-        special[count++] = name;
-    ppo_status status = read_text(j->data_path, &text, &bytes);
+    ppo_status status = split_names("specials", j->specials, names, special, &count);
+    if (!status) status = read_text(j->data_path, &text, &bytes);
     if (!status && j->vocab)
         status = ppo_tokenizer_train(text, bytes, j->vocab, special, count, &j->tokenizer);
     else if (!status) status = ppo_tokenizer_characters(text, bytes, special, count, &j->tokenizer);

@@ -1,5 +1,6 @@
-/* finetune_options.h - the command line of finetune.c: name=value. Settings of the library go by the names of its
-   tables (ppo_fit_settings(), ppo_rlhf_settings(), ppo_lm_settings(), ppo_sampling_settings()); the others are below. */
+/* finetune_options.h - the command line of finetune.c: name=value. Settings of the library go by the names of
+   its tables (ppo_fit_settings(), ppo_rlhf_settings(), ppo_lm_settings(), ppo_sampling_settings()); the others are
+   below. */
 #ifndef FINETUNE_OPTIONS_H
 #define FINETUNE_OPTIONS_H
 
@@ -27,7 +28,7 @@ enum { METHODS = sizeof methods / sizeof *methods };
 typedef struct job {
     const training *method;
     const char *model, *out, *data_path, *held_out_path, *reward_path, *teacher_path, *judge, *log, *specials,
-        *date; /* NULL: not given */
+        *add_tokens, *date; /* NULL: not given */
     const char *start_name, *end_name, *kernels, *adapter;
     int form, written, thinking, dtype, vocab, context, show, threads, checkpoint_every, merge, pack,
         read_specials, help;
@@ -72,6 +73,8 @@ static const struct {
      "token that ends a text, or none [that of the form, <|endoftext|>, or </s>]"},
     {"date", offsetof(job, date), "instead of that of today, in chats whose form tells it"},
     {"specials", offsetof(job, specials), "special tokens of `tokenizer`"},
+    {"add_tokens", offsetof(job, add_tokens),
+     "special tokens that the model does not have yet, as <|im_start|>,<|im_end|>"},
     {"adapter", offsetof(job, adapter), "a folder with LoRA for the model, to train further, or to merge"},
     {"lora_layers", offsetof(job, lora.layers),
      "layers that get LoRA, as q_proj,v_proj (peft: target_modules) [all]"},
@@ -121,6 +124,7 @@ static const struct {
 } effects[] = {
     {"specials", 1 << TOKENIZER, NULL},
     {"vocab", 1 << TOKENIZER, NULL},
+    {"add_tokens", 1 << TEXT | 1 << SFT, NULL},
     {"model", ~(1 << TOKENIZER), NULL},
     {"data", 1 << TOKENIZER | TRAINS, NULL},
     {"dtype", ~(1 << TOKENIZER), NULL},
@@ -271,6 +275,11 @@ static ppo_status check(const job *j) {
                         j->out);
     if (j->adapter && j->lora.rank)
         return ppo_fail(PPO_ERROR_ARGUMENT, "adapter or lora: one of them, the adapter has its rank");
+    if (j->add_tokens && (j->adapter || j->lora.rank))
+        return ppo_fail(
+            PPO_ERROR_ARGUMENT,
+            "add_tokens: LoRA does not train rows of new tokens, which are all alike at first: train "
+            "all weights with add_tokens, then LoRA on what that writes");
     for (int k = 0; k < EFFECTS; k++) {
         const char *needs = effects[k].needs, *other = needs ? strchr(needs, '|') : NULL;
         if (needs && is_given(j, effects[k].name) && !is_given(j, needs) &&

@@ -5,7 +5,8 @@
 work=build/auto-classes
 . "$(dirname "$0")/check.sh"
 kinds="lm_llama lm_mistral lm_qwen2 lm_qwen3 lm_gpt_neox lm_gpt2 lm_gpt_neo lm_gemma3_text lm_olmo2 lm_smollm3 lm_phi3
-lm_granite lm_opt chat_0 chat_1 chat_2 lm_merged score_reward score_chat score_library lora lora-score"
+lm_granite lm_opt chat_0 chat_1 chat_2
+chat_added_0 lm_merged score_reward score_chat score_library lora lora-score"
 able=
 for python in ${PYTHONS:-python3}; do
     "$python" -c 'import torch, transformers, peft' 2>/dev/null && able="$able $python"
@@ -44,6 +45,8 @@ done
 finetune new model=$work/qwen out=$work/lm_qwen2 family=qwen2 $size
 finetune new model=$work/chattok out=$work/base family=llama $size
 finetune sft model=$work/base out=$work/chat_0 data=$work/chat.jsonl form=chatml show=0
+finetune sft model=$work/lm_llama out=$work/chat_added_0 data=$work/chat.jsonl form=chatml show=0 \
+    'add_tokens=<|im_start|>,<|im_end|>'
 finetune tokenizer data=$work/text.txt vocab=300 out=$work/tok_1 \
     'specials=<|endoftext|>,<|begin_of_text|>,<|start_header_id|>,<|end_header_id|>,<|eot_id|>,</s>'
 finetune new model=$work/tok_1 out=$work/base_1 family=llama $size

@@ -60,6 +60,21 @@ check chats_are_learned good sft model=$work/base out=$work/chat data=$work/chat
 other_end() { ! grep -q "\"eos_token_id\": $end\\b" $work/chat/config.json; }
 check another_token_ends_them other_end
 check unless_another_token_ends_it_now [ -e $work/chat/tokenizer_config.json -a ! -e $work/chat/generation_config.json ]
+finetune tokenizer data=$work/text.txt vocab=300 out=$work/bare 'specials=<|endoftext|>'
+finetune new model=$work/bare out=$work/bare family=llama width=16 layers=1 heads=2 context=32
+new='add_tokens=<|im_start|>,<|im_end|>'
+check a_model_without_tokens_of_chats_is_taught_one good sft model=$work/bare out=$work/taught data=$work/chat.jsonl \
+    form=chatml "$new" epochs=2
+had=$(sed -n 's/.*"vocab_size": \([0-9]*\).*/\1/p' $work/bare/config.json)
+taught() {
+    grep -q "the model gets rows $had to $((had + 1))" $work/out && grep -q "\"vocab_size\": $((had + 2))" $work/taught/config.json &&
+        grep -q "\"id\": $((had + 1)), \"content\": \"<|im_end|>\"" $work/taught/tokenizer.json &&
+        grep -q "\"eos_token_id\": $((had + 1))" $work/taught/config.json && [ -s $work/taught/chat_template.jinja ]
+}
+check its_folder_has_the_new_tokens taught
+check new_tokens_are_new is_refused 'is token [0-9]* already' sft model=$work/taught data=$work/chat.jsonl "$new"
+check lora_has_no_new_tokens is_refused 'LoRA does not train' sft model=$work/bare data=$work/chat.jsonl "$new" lora=2
+check a_list_without_tokens_is_refused is_refused 'add_tokens is empty' sft model=$work/bare data=$work/chat.jsonl add_tokens=
 (cat $work/sft.jsonl && awk 'BEGIN { printf "{\"prompt\": \""; for (; n++ < 99;) printf "cat "; print "\", \"completion\": \"a\"}" }') >$work/long.jsonl
 finetune sft model=$work/base out=$work/long data=$work/long.jsonl held_out=$work/sft.jsonl steps=1
 left_out() { grep -q "long.jsonl: 1 of 65 lines are left out: .* context of 32 tokens" $work/out && [ "$(grep -c 'left out' $work/out)" -eq 1 ]; }

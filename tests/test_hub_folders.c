@@ -1394,6 +1394,202 @@ static void a_line_without_an_end_is_refused(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   New tokens
+   -------------------------------------------------------------------------------------------------------- */
+
+static const char *const chat_tokens[] = {"<|im_start|>", "<|im_end|>"};
+
+static ppo_tokenizer *tokenizer_from(const char *json) {
+    ppo_tokenizer *tok = NULL;
+    empty("in");
+    assert_ok(load_changed(json, "BPE", "BPE", &tok));
+    return tok;
+}
+
+static void new_tokens_follow_all_others_and_are_saved(void **state) {
+    (void)state;
+    static const char text[] = "ab<|im_start|>a<|im_end|><s>";
+    for (int kind = 0; kind < 2; kind++) {
+        ppo_tokenizer *tok = tokenizer_from(kind ? pieces_json : bytes_json), *back = NULL;
+        int plain[2][32], named[2][32], n[4];
+        char *written = NULL;
+        assert_ok(ppo_encode(tok, "ab a", 4 - kind, plain[0], 32, &n[0]));
+        assert_ok(ppo_tokenizer_add(tok, chat_tokens, 2));
+        assert_int_equal(ppo_tokenizer_vocab(tok), 8);
+        for (int k = 0; k < 2; k++) assert_int_equal(ppo_tokenizer_special(tok, chat_tokens[k]), 6 + k);
+        assert_ok(ppo_encode(tok, "ab a", 4 - kind, plain[1], 32, &n[1]));
+        assert_int_equal(n[0], n[1]);
+        assert_memory_equal(plain[0], plain[1], (size_t)n[0] * sizeof(int));
+        assert_ok(ppo_tokenizer_save(tok, "out"));
+        assert_ok(ppo_tokenizer_load("out", &back));
+        assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, text, strlen(text), named[0], 32, &n[2]));
+        assert_ok(ppo_encode_as(back, PPO_ENCODE_SPECIALS, text, strlen(text), named[1], 32, &n[3]));
+        assert_int_equal(n[2], n[3]);
+        assert_memory_equal(named[0], named[1], (size_t)n[2] * sizeof(int));
+        assert_int_equal(named[0][n[2] - 1], kind ? 5 : 4);
+        assert_int_equal(named[0][n[2] - 2], 7);
+        assert_ok(ppo_text_load("out/tokenizer.json", &written, NULL));
+        assert_non_null(strstr(written, "{\"id\": 7, \"content\": \"<|im_end|>\", \"single_word\": false"));
+        ppo_text_free(written), ppo_tokenizer_free(tok), ppo_tokenizer_free(back);
+        empty("out");
+    }
+    /* a file without added tokens; what tokenizer_config.json said; names that JSON must escape */
+    static const char *const lists[] = {"\"unused\"", "\"added_tokens\": null, \"unused\"",
+                                        "\"added_tokens\": [ ], \"unused\""};
+    static const char *const odd[] = {"<\"\\>"};
+    for (int i = 0; i < COUNT(lists); i++) {
+        ppo_tokenizer *tok = NULL;
+        empty("in");
+        write_text("in/tokenizer_config.json", "{\"eos_token\": \"</s>\", \"add_bos_token\": true}");
+        write_text("in/chat_template.jinja", "{{ x }}");
+        assert_ok(load_changed(bytes_json, "\"added_tokens\"", lists[i], &tok));
+        assert_ok(ppo_tokenizer_add(tok, odd, 1));
+        assert_int_equal(ppo_tokenizer_special(tok, odd[0]), 4);
+        assert_non_null(strstr(ppo_tokenizer_note(tok), "add_bos_token is true"));
+        assert_non_null(strstr(ppo_tokenizer_chat_note(tok, PPO_CHATML), "template"));
+        assert_ok(ppo_tokenizer_add(tok, chat_tokens, 2)); /* more, another time */
+        assert_int_equal(ppo_tokenizer_special(tok, "<|im_end|>"), 6);
+        assert_ok(ppo_tokenizer_save(tok, "out"));
+        ppo_tokenizer_free(tok);
+        empty("in"), empty("out");
+    }
+}
+
+static void new_tokens_that_are_there_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *words; /* the second name */
+    } cases[] = {{"", "special token 1 is NULL, empty"}, {"<s>", "\"<s>\" is token 4 already"},
+                 {"ab", "\"ab\" is token 2 already"},    {"\304\240", "is token 3 already"},
+                 {"<new>", "both called \"<new>\""},     {"\377", "not UTF-8"},
+                 {"a\n", "control characters"}};
+    ppo_tokenizer *tok = tokenizer_from(bytes_json), *characters = NULL;
+    for (int i = 0; i < COUNT(cases); i++) {
+        const char *const names[] = {"<new>", cases[i].name};
+        assert_fails(ppo_tokenizer_add(tok, names, 2), PPO_ERROR_ARGUMENT, cases[i].words);
+        assert_int_equal(ppo_tokenizer_vocab(tok), 6);
+    }
+    assert_ok(ppo_tokenizer_add(tok, chat_tokens, 0));
+    assert_int_equal(ppo_tokenizer_vocab(tok), 6);
+    assert_ok(ppo_tokenizer_characters("ab", 2, NULL, 0, &characters));
+    assert_fails(ppo_tokenizer_add(characters, chat_tokens, 2), PPO_ERROR_ARGUMENT,
+                 "not one of a tokenizer.json");
+    ppo_tokenizer_free(tok), ppo_tokenizer_free(characters);
+}
+
+/* Logits of four tokens, [4][vocab]. */
+static void logits_of(const ppo_lm *lm, float *out) {
+    ppo_tokens tokens = {0};
+    ppo_tape *tape = NULL;
+    const int text[] = {3, 1, 7, 5};
+    assert_ok(ppo_tokens_add(&tokens, text, 4, 0));
+    assert_ok(ppo_tape_create(&tape));
+    const ppo_tensor *logits = ppo_lm_logits(tape, lm, ppo_lm_forward(tape, lm, &tokens));
+    assert_ok(ppo_tape_status(tape));
+    memcpy(out, logits->data, (size_t)logits->rows * (size_t)logits->cols * sizeof *out);
+    ppo_tape_free(tape), ppo_tokens_free(&tokens);
+}
+
+static void a_larger_model_computes_what_it_did(void **state) {
+    (void)state;
+    static const char *const families[] = {"llama", "gpt2", "gemma3_text", "granite", "gpt_neox"};
+    float was[4][9], is[4][12];
+    for (int i = 0; i < 2 * COUNT(families); i++) {
+        ppo_lm *lm = model_of(families[i / 2], 0), *larger = NULL, *back = NULL;
+        if (i % 2) assert_ok(ppo_params_to_bf16(lm->params));
+        lm->config.context = 5;
+        logits_of(lm, was[0]);
+        assert_ok(ppo_lm_resize(lm, 12, &larger));
+        assert_int_equal(larger->config.context, 5);
+        empty("out");
+        assert_ok(ppo_lm_save(larger, "out", PPO_F32));
+        assert_ok(ppo_lm_load("out", &back));
+        assert_int_equal(back->config.vocab, 12);
+        logits_of(back, is[0]);
+        for (int t = 0; t < 4; t++) {
+            double mean = 0;
+            for (int k = 0; k < 9; k++) assert_close(is[t][k], was[t][k], 1e-6);
+            for (int k = 0; k < 9; k++) mean += was[t][k] / 9.;
+            for (int k = 9; k < 12; k++)
+                assert_close(is[t][k], mean, 1e-5); /* logits are linear in the rows */
+        }
+        ppo_lm_free(lm), ppo_lm_free(larger), ppo_lm_free(back);
+    }
+    ppo_lm *lm = model_of("llama", 0), *none = NULL, *adapted = NULL;
+    const ppo_lora lora = ppo_lora_default();
+    assert_fails(ppo_lm_resize(lm, 8, &none), PPO_ERROR_ARGUMENT, "vocab is 8, must be 9");
+    assert_ok(ppo_lm_adapt(lm, &lora, 0, &adapted));
+    assert_fails(ppo_lm_resize(adapted, 12, &none), PPO_ERROR_ARGUMENT, "LoRA|ppo_lm_merge");
+    assert_null(none);
+    ppo_lm_free(adapted), ppo_lm_free(lm);
+}
+
+/* A model whose tokenizer has no token of chats learns two answers, and to end them. */
+static void a_base_model_is_taught_a_chat(void **state) {
+    (void)state;
+    static const ppo_message chats[2][2] = {{{"user", "who"}, {"assistant", "he"}},
+                                            {{"user", "why"}, {"assistant", "so"}}};
+    static const char *const end_of_text[] = {"<|endoftext|>"};
+    ppo_tokenizer *bytes = NULL, *tok = NULL;
+    ppo_lm *base = NULL, *lm = NULL;
+    ppo_generator *generator = NULL;
+    ppo_tokens data = {0}, prompts = {0};
+    ppo_samples samples;
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_sampling how = ppo_sampling_default();
+    char said[32];
+    assert_ok(ppo_tokenizer_bytes(end_of_text, 1, &bytes));
+    assert_ok(ppo_tokenizer_save(bytes, "out"));
+    assert_ok(ppo_tokenizer_load("out", &tok));
+    ppo_lm_config c = lm_config(ppo_tokenizer_vocab(tok), 64, 16, 1, 2);
+    c.score = 0;
+    assert_ok(ppo_lm_config_family(&c, "llama"));
+    assert_ok(ppo_lm_create(&c, &base));
+    assert_ok(ppo_tokenizer_add(tok, chat_tokens, 2));
+    assert_ok(ppo_lm_resize(base, ppo_tokenizer_vocab(tok), &lm));
+    const int end = ppo_chat_end(tok, PPO_CHATML);
+    assert_int_equal(end, 258);
+    for (int k = 0; k < 2; k++) {
+        assert_ok(ppo_tokens_add_chat(&data, tok, PPO_CHATML, chats[k], 2, 0));
+        assert_ok(ppo_tokens_add_chat(&prompts, tok, PPO_CHATML, chats[k], 1, 1));
+    }
+    fit.epochs = 60;
+    fit.learning_rate = 2e-2f;
+    assert_ok(ppo_fit_sft(lm, &data, &fit));
+    how.eos = end;
+    how.max_new_tokens = 8;
+    how.top_k = 1;
+    assert_ok(ppo_generator_create(lm, 2, &generator));
+    assert_ok(ppo_generate(generator, &prompts, &how, &samples));
+    for (int k = 0; k < 2; k++) {
+        assert_ok(ppo_tokens_text(&samples.tokens, k, PPO_RESPONSE_TEXT, tok, said, sizeof said));
+        assert_string_equal(said, chats[k][1].text);
+        assert_int_equal(samples.tokens.token[samples.tokens.start[k + 1] - 1], end);
+    }
+    ppo_generator_free(generator), ppo_tokens_free(&data), ppo_tokens_free(&prompts);
+    ppo_lm_free(base), ppo_lm_free(lm), ppo_tokenizer_free(bytes), ppo_tokenizer_free(tok);
+}
+
+static ppo_status add_and_resize(void *user) {
+    ppo_tokenizer *tok = NULL;
+    ppo_lm *larger = NULL;
+    ppo_status status = ppo_tokenizer_load("in", &tok);
+    if (!status && (status = ppo_tokenizer_add(tok, chat_tokens, 2)) != PPO_OK)
+        assert_int_equal(ppo_tokenizer_vocab(tok), 6); /* as it was */
+    if (!status) status = ppo_lm_resize((const ppo_lm *)user, 12, &larger);
+    ppo_lm_free(larger), ppo_tokenizer_free(tok);
+    return status;
+}
+
+static void new_tokens_without_memory_are_refused(void **state) {
+    (void)state;
+    ppo_lm *lm = model_of("llama", 0);
+    ppo_tokenizer_free(with_config("{\"eos_token\": \"</s>\"}", "{{ x }}"));
+    fail_each_allocation(add_and_resize, lm);
+    ppo_lm_free(lm);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_tokenizers_cannot_have_is_named),
@@ -1422,6 +1618,11 @@ int main(void) {
         cmocka_unit_test(syllables_of_hangul_are_composed),
         cmocka_unit_test(a_tokenizer_of_characters_has_no_file_to_speak_of),
         cmocka_unit_test(a_line_without_an_end_is_refused),
+        cmocka_unit_test(new_tokens_follow_all_others_and_are_saved),
+        cmocka_unit_test(new_tokens_that_are_there_are_refused),
+        cmocka_unit_test(a_larger_model_computes_what_it_did),
+        cmocka_unit_test(a_base_model_is_taught_a_chat),
+        cmocka_unit_test(new_tokens_without_memory_are_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -76,6 +76,10 @@ static void null_pointers_are_named(void **state) {
     REFUSED(ppo_tokenizer_bytes(NULL, 0, NULL), "ppo_tokenizer_bytes: tokenizer");
     REFUSED(ppo_tokenizer_fits(NULL, "qwen2"), "ppo_tokenizer_fits: tokenizer");
     REFUSED(ppo_tokenizer_fits(tok, NULL), "ppo_tokenizer_fits: family");
+    REFUSED(ppo_tokenizer_add(NULL, NULL, 0), "ppo_tokenizer_add: tokenizer");
+    REFUSED(ppo_tokenizer_add(tok, NULL, 0), "ppo_tokenizer_add: specials");
+    REFUSED(ppo_lm_resize(NULL, 8, &none), "ppo_lm_resize: lm");
+    REFUSED(ppo_lm_resize(lm, 8, NULL), "ppo_lm_resize: resized");
     REFUSED(ppo_text_load(NULL, &text, NULL), "ppo_text_load: path");
     REFUSED(ppo_text_load("file", NULL, NULL), "ppo_text_load: text");
     REFUSED(ppo_text_save(NULL, "text", 4), "ppo_text_save: path");

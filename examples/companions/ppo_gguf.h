@@ -1317,15 +1317,9 @@ static ppo_status ppo__gguf_fill(ppo__gguf *g, const ppo__gguf_vocab *v, ppo_tok
     rules->config = config.out;
     rules->bos = ppo__gguf_token(v, v->bos) ? v->bos : -1;
     rules->pad = ppo__gguf_token(v, v->pad) ? v->pad : -1;
-    const char *kept[2] = {ppo__gguf_token(v, v->eos), chat}; /* in a memory that is given back */
-    for (int k = 0; k < 2; ++k) {
-        if (!kept[k]) continue;
-        char *copy = PPO__ARRAY(&tok->memory, char, strlen(kept[k]) + 1);
-        if (!copy) return PPO_ERROR_MEMORY;
-        kept[k] = strcpy(copy, kept[k]);
-    }
-    rules->eos = kept[0];
-    rules->template_of_chat = kept[1];
+    rules->eos =
+        ppo__text_copy(&tok->memory, ppo__gguf_token(v, v->eos)); /* the file's memory is given back */
+    rules->template_of_chat = ppo__text_copy(&tok->memory, chat);
     return ppo__arena_status(&tok->memory);
 }
 

@@ -155,6 +155,12 @@ PPO_DEF int ppo_tokenizer_pad(const ppo_tokenizer *tokenizer, int eos);
 /* The first special token whose name is in a text that ends with a 0; -1: there is none. */
 PPO_DEF int ppo_tokenizer_find(const ppo_tokenizer *tokenizer, const char *text);
 
+/* Adds special tokens to a tokenizer of a tokenizer.json, after all that it has, as add_special_tokens() of Hugging
+   Face does: ppo_tokenizer_save() writes them, all other tokens keep their numbers, and ppo_lm_resize() gives them
+   rows in a model. specials [count]: their names, as in ppo_tokenizer_bytes(). Errors, after which the tokenizer is
+   as it was: a name that breaks these rules, or is a token already; a tokenizer of another kind. */
+PPO_DEF ppo_status ppo_tokenizer_add(ppo_tokenizer *tokenizer, const char *const *specials, int count);
+
 /* A message of a chat, for ppo_chat.h, and for lines with messages. */
 typedef struct ppo_message {
     const char *role; /* "system", "user" or "assistant" */
@@ -191,6 +197,12 @@ PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, cons
 /* Sets all that the models of a family have in common, such as norms and positions; keeps the sizes, score,
    seed and eos. For a model from nothing; family: a name of the list above. */
 PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family);
+
+/* A frozen model with more tokens, and the weights of lm. New rows of the embedding, and of the head if that is a
+   matrix of its own, are the mean of the old ones, as with resize_token_embeddings() of transformers, but without the
+   noise (of a variance of 1e-9 of theirs) that it adds. So new tokens are all alike until a training of all weights:
+   LoRA alone does not train them. Errors: vocab is below that of lm, lm has LoRA. */
+PPO_DEF ppo_status ppo_lm_resize(const ppo_lm *lm, int vocab, ppo_lm **resized);
 
 /* LoRA (Hu 2021) adds (x A) B alpha / rank to a layer x W. These layers may have it. Where a family has one
    matrix for queries, keys and values, that is Q; without a gate there is no GATE. */
@@ -671,6 +683,12 @@ static char *ppo__path_in(ppo__arena *memory, const char *folder, const char *na
     char *path = memory->failed ? NULL : PPO__ARRAY(memory, char, strlen(folder) + strlen(name) + 2);
     if (path) sprintf(path, "%s/%s", folder, name);
     return path;
+}
+
+/* A copy; NULL of NULL, or after a failure, which is in `memory`. */
+static char *ppo__text_copy(ppo__arena *memory, const char *text) {
+    char *copy = text ? PPO__ARRAY(memory, char, strlen(text) + 1) : NULL;
+    return copy ? strcpy(copy, text) : NULL;
 }
 
 static int ppo__exists(const char *path) { return ppo__what_is(path) != PPO__NOTHING; }
@@ -1704,10 +1722,21 @@ static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
     if (!tok->memory.failed && !file->json.status) ppo__add_find(tok, raw, tok->added_count);
 }
 
+static ppo__tokfile ppo__tokfile_start(ppo_tokenizer *tok) {
+    ppo__tokfile file;
+    int order[256];
+    memset(&file, 0, sizeof file);
+    file.tok = tok;
+    memset(file.byte_of, -1, sizeof file.byte_of);
+    ppo__order_bytes(order);
+    for (int b = 0; b < 256; ++b) file.byte_of[order[b] < 188 ? b : order[b] + 68] = (short)b;
+    return file;
+}
+
 /* Makes tok of a text in its memory, and keeps a copy of the text. */
 static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
-    ppo__tokfile file;
-    int order[256], raw = 0;
+    ppo__tokfile file = ppo__tokfile_start(tok);
+    int raw = 0;
     tok->json_bytes = (size_t)(json->end - json->start);
     tok->json = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
     tok->rules = PPO__ZEROS(&tok->memory, ppo__tokfile_rules, 1);
@@ -1715,13 +1744,8 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     if (!tok->json || !tok->rules) return PPO_ERROR_MEMORY;
     tok->rules->pad = tok->rules->bos = -1;
     memcpy(tok->json, json->start, tok->json_bytes + 1);
-    memset(&file, 0, sizeof file);
-    file.tok = tok;
     file.json = *json;
     file.json.at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3);
-    memset(file.byte_of, -1, sizeof file.byte_of);
-    ppo__order_bytes(order);
-    for (int b = 0; b < 256; ++b) file.byte_of[order[b] < 188 ? b : order[b] + 68] = (short)b;
     ppo__value *whole = ppo__json_tree(&file.json, &file.memory);
     ppo__value *model = ppo__json_get(&file.json, whole, "model");
     ppo__tokfile_need(&file, model != NULL, "a tokenizer without a model", NULL);
@@ -1780,6 +1804,11 @@ static void ppo__put_token(ppo__header *json, const ppo_tokenizer *tok, int toke
     ppo__put_string(json, name);
 }
 
+/* How a special token is found in a text: by its name alone. */
+#define PPO__SPECIAL_FLAGS                                             \
+    ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, " \
+    "\"normalized\": false, \"special\": true"
+
 /* A tokenizer.json: as it was read, or of what was trained. Failures stay in `out`. */
 static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
@@ -1795,8 +1824,7 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
             snprintf(name, sizeof name, "%.*s", tok->added[k].name_bytes, tok->added[k].name);
             ppo__put(&json, "%s\n    {\"id\": %d, \"content\": ", t > ordinary ? "," : "", t);
             ppo__put_string(&json, name);
-            ppo__put(&json, ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
-                            "\"normalized\": false, \"special\": true}");
+            ppo__put(&json, "%s}", PPO__SPECIAL_FLAGS);
         }
     ppo__put(&json, "],\n  \"normalizer\": null,\n  \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
                     "\"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true},\n"
@@ -1899,8 +1927,7 @@ static ppo_status ppo__config_read(ppo_tokenizer *tok, const char *folder) {
     char *path = ppo__path_in(&tok->memory, folder, "tokenizer_config.json"), *text = NULL;
     char *jinja = ppo__path_in(&tok->memory, folder, "chat_template.jinja");
     if (path && jinja && ppo__exists(path) && !ppo__json_open(&json, path, &tok->memory)) {
-        rules->config = PPO__ARRAY(&tok->memory, char, (size_t)(json.end - json.start) + 1);
-        if (rules->config) strcpy(rules->config, json.start);
+        rules->config = ppo__text_copy(&tok->memory, json.start);
         all = ppo__json_tree(&json, &memory);
     }
     for (int k = 0; k < tok->step_count; ++k) prefix |= rules->rewrite[k].prefix != NULL;
@@ -1936,10 +1963,8 @@ static ppo_status ppo__config_read(ppo_tokenizer *tok, const char *folder) {
     ppo_status status = json.status ? json.status : ppo__arena_status(&tok->memory);
     if (!status) status = ppo__arena_status(&memory);
     if (!status) status = ppo_text_load(jinja, &text, NULL);
-    if (!status && text) {
-        char *copy = PPO__ARRAY(&tok->memory, char, strlen(text) + 1);
-        rules->template_of_chat = copy ? strcpy(copy, text) : NULL;
-    }
+    if (!status && text) rules->template_of_chat = ppo__text_copy(&tok->memory, text);
+    if (!status) status = ppo__arena_status(&tok->memory);
     ppo_text_free(text);
     ppo__arena_free(&memory);
     return status;
@@ -2143,9 +2168,7 @@ static ppo_status ppo__complete_folder(const ppo_tokenizer *tok, ppo__arena *mem
 
 /* The path, or that of the folder's tokenizer.json. */
 static char *ppo__tokfile_path(ppo__arena *memory, const char *path, int folder) {
-    if (folder) return ppo__path_in(memory, path, "tokenizer.json");
-    char *whole = PPO__ARRAY(memory, char, strlen(path) + 1);
-    return whole ? strcpy(whole, path) : NULL;
+    return folder ? ppo__path_in(memory, path, "tokenizer.json") : ppo__text_copy(memory, path);
 }
 
 static ppo_status ppo__tokfile_save(const ppo_tokenizer *tokenizer, const char *path) {
@@ -2197,6 +2220,79 @@ static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, pp
         ppo_tokenizer_free(*tokenizer);
         *tokenizer = NULL;
     }
+    return ppo__arena_free(&memory), status;
+}
+
+/* -- more tokens -- */
+
+/* Refuses a name that is a token already: of a text of bytes, as a tokenizer.json spells it. */
+static ppo_status ppo__check_new(ppo__arena *memory, ppo_tokenizer *tok, const char *name) {
+    const ppo__tokfile file = ppo__tokfile_start(tok);
+    int bytes, token = ppo_tokenizer_special(tok, name);
+    char *copy = ppo__text_copy(memory, name);
+    if (token < 0 && copy) token = ppo__tokfile_find(&file, copy, &bytes);
+    return token < 0 ? ppo__arena_status(memory)
+                     : ppo__refuse("ppo_tokenizer_add: \"%.60s\" is token %d already", name, token);
+}
+
+/* The tokenizer.json of tok with more special tokens; NULL after a failure, which is in `memory`. */
+static char *ppo__with_tokens(ppo__arena *memory, const ppo_tokenizer *tok, const char *const *names,
+                              int count) {
+    static const char path[] = "tokenizer.json", key[] = "added_tokens";
+    char *copy = ppo__text_copy(memory, tok->json), *at, *quoted;
+    if (!copy) return NULL;
+    ppo__json json = {
+        path, "", copy, copy + (strncmp(copy, "\357\273\277", 3) ? 0 : 3), copy + tok->json_bytes, PPO_OK};
+    const ppo__value *list = ppo__json_get(&json, ppo__json_tree(&json, memory), key);
+    ppo__json old = {path, "", tok->json, tok->json, tok->json + tok->json_bytes, PPO_OK};
+    const char *begin = old.at = list ? tok->json + (list->at - copy) : tok->json;
+    if (list) ppo__json_skip(&old);
+    size_t room = (size_t)(old.at - begin) + 8, most = 6 * (size_t)PPO_MAX_TOKEN_BYTES + 160;
+    char *out = json.status ? NULL : PPO__ARRAY(memory, char, room + (size_t)count * most);
+    if (!out) return NULL;
+    at = out + sprintf(out, "%.*s", list ? (int)(old.at - begin) - 1 : 1, list ? begin : "[");
+    while (at > out + 1 && strchr(" \t\r\n", at[-1])) --at;
+    for (int k = 0; k < count && (quoted = ppo__quoted(memory, names[k], (int)strlen(names[k]))) != NULL; ++k)
+        at += sprintf(at, "%s\n    {\"id\": %d, \"content\": %s" PPO__SPECIAL_FLAGS "}",
+                      k || tok->added_count ? "," : "", tok->vocab + k, quoted);
+    sprintf(at, "]");
+    return ppo__with_member(memory, path, tok->json, key, out);
+}
+
+PPO_DEF ppo_status ppo_tokenizer_add(ppo_tokenizer *tokenizer, const char *const *specials, int count) {
+    ppo__arena memory = {NULL, NULL, PPO_OK};
+    ppo_tokenizer *made = NULL;
+    if (!PPO__GIVEN("ppo_tokenizer_add", tokenizer, specials) || ppo__check_specials(specials, count))
+        return PPO_ERROR_ARGUMENT;
+    if (!tokenizer->json)
+        return ppo__refuse(
+            "ppo_tokenizer_add: the tokenizer is not one of a tokenizer.json: save it to a folder, if "
+            "it is of bytes, and load that");
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < count && !status; ++k) status = ppo__check_new(&memory, tokenizer, specials[k]);
+    const char *text = status ? NULL : ppo__with_tokens(&memory, tokenizer, specials, count);
+    if (!status) status = ppo__arena_status(&memory);
+    if (!status) {
+        const ppo_array array = {"tokenizer.json", PPO_U8, 0, {0}, strlen(text), text};
+        status = ppo__tokfile_make("ppo_tokenizer_add", &array, &made);
+    }
+    if (!status) { /* what tokenizer_config.json said stays */
+        const ppo__tokfile_rules *was = tokenizer->rules;
+        ppo__tokfile_rules *rules = made->rules;
+        rules->config = ppo__text_copy(&made->memory, was->config);
+        rules->eos = ppo__text_copy(&made->memory, was->eos);
+        rules->template_of_chat = ppo__text_copy(&made->memory, was->template_of_chat);
+        rules->pad = was->pad;
+        rules->bos = was->bos;
+        strcpy(rules->note, was->note);
+        status = ppo__arena_status(&made->memory);
+    }
+    if (!status) {
+        const ppo_tokenizer old = *tokenizer;
+        *tokenizer = *made;
+        *made = old;
+    }
+    ppo_tokenizer_free(made);
     return ppo__arena_free(&memory), status;
 }
 
@@ -2415,6 +2511,42 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
     c.seed = config->seed;
     c.eos = config->eos;
     *config = c;
+    return PPO_OK;
+}
+
+/* The rows of x from `first` on become the mean of those before. */
+static void ppo__mean_rows(const ppo_tensor *x, int first) {
+    enum { WIDE = 64 };
+    for (int begin = 0; begin < x->cols && first < x->rows; begin += WIDE) {
+        double sum[WIDE] = {0};
+        const int wide = ppo__min_int(x->cols - begin, WIDE);
+        for (int i = 0; i < x->rows; ++i) {
+            float *row = x->data + ppo__at(i, x->cols) + begin;
+            for (int j = 0; j < wide && i < first; ++j) sum[j] += (double)row[j];
+            for (int j = 0; j < wide && i >= first; ++j) row[j] = (float)(sum[j] / first);
+        }
+    }
+}
+
+PPO_DEF ppo_status ppo_lm_resize(const ppo_lm *lm, int vocab, ppo_lm **resized) {
+    if (resized) *resized = NULL;
+    if (!PPO__GIVEN("ppo_lm_resize", lm, resized)) return PPO_ERROR_ARGUMENT;
+    if (lm->base) return ppo__refuse("ppo_lm_resize: the model has LoRA: ppo_lm_merge() it first");
+    if (vocab < lm->config.vocab)
+        return ppo__refuse("ppo_lm_resize: vocab is %d, must be %d, which the model has, or more", vocab,
+                           lm->config.vocab);
+    ppo_lm_config full = lm->full; /* its context was not lowered */
+    full.vocab = vocab;
+    ppo_status status = ppo__params_fetch(lm->params);
+    if (!status) status = ppo__lm_make(&full, 0, resized);
+    for (int k = 0; !status && k < lm->params->tensor_count; ++k) {
+        const ppo_tensor *from = lm->params->tensors[k], *to = (*resized)->params->tensors[k];
+        ppo__tensor_read(from, to->data);
+        ppo__mean_rows(to, from->rows);
+    }
+    if (status) return status;
+    (*resized)->config = lm->config;
+    (*resized)->config.vocab = vocab;
     return PPO_OK;
 }
 
