@@ -2097,7 +2097,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
 
     /* advantages */
     ppo_advantage_kind advantage;           /* PPO_ADVANTAGE_... [GAE] */
-    float gamma, gae_lambda, critic_lambda; /* of GAE; the critic's, below 0: the same [1, 0.95, -1] */
+    float gamma, gae_lambda, critic_lambda; /* of GAE; the critic's, -1: the same [1, 0.95, -1] */
     int whiten_rewards;      /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
     int bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
     int whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
@@ -14164,6 +14164,7 @@ static const ppo_need ppo__lm_needs[] = {
     {"rotary_size", "positions", "rotary"},
     {"nope_layers", "positions", "rotary"},
     {"window_theta", "positions", "rotary"},
+    {"window_theta", "window", NULL},
     {"rope_theta", "positions", "rotary"},
     {"rope_scaling", "positions", "rotary"},
     {"rope_factor", "rope_scaling", "linear|llama3|yarn"},
@@ -14192,6 +14193,7 @@ static ppo_status ppo__lm_complete(ppo_lm *lm) {
     if (!status) status = ppo__check_effects(&ppo__lm_settings, c, NULL, NULL);
     if (status) return status;
     if (c->eos >= c->vocab) return ppo__refuse("eos is %d, outside 0 .. %d (-1: none)", c->eos, c->vocab - 1);
+    if (!c->pre_norm && !c->post_norm) return ppo__refuse("pre_norm and post_norm are no: one must be yes");
     if ((c->qk_norm || c->rope_scaling == PPO_ROPE_YARN) && !ppo__in_hub.qk_norm)
         return ppo__needs(c->qk_norm ? "qk_norm" : "rope_scaling yarn", "ppo_hub.h");
     if (!c->head_size && c->width % c->heads)
@@ -14818,6 +14820,8 @@ static int ppo__longest(const ppo_sampling *sampling, int context, int n) {
                                                                               : context;
 }
 
+static int ppo__penalizes(const ppo_sampling *s) { return fabsf(s->repetition_penalty - 1) > 0; }
+
 static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
     ppo_status status = ppo__settings_check(ppo_sampling_settings(), sampling);
     if (status) return status;
@@ -14831,7 +14835,7 @@ static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
         if (sampling->stop_tokens[k] < 0 || sampling->stop_tokens[k] >= vocab)
             return ppo__refuse("stop_tokens[%d] is %d, outside 0 .. %d", k, sampling->stop_tokens[k],
                                vocab - 1);
-    const int plain = !(sampling->repetition_penalty < 1 || sampling->repetition_penalty > 1);
+    const int plain = !ppo__penalizes(sampling);
     if (plain && sampling->tool_token < 0 && !sampling->tool && !sampling->watch) return PPO_OK;
     return ppo__in_methods.check_tool ? ppo__in_methods.check_tool(sampling, vocab)
                                       : ppo__needs("repetition_penalty, a tool or a watch", "ppo_methods.h");
@@ -14902,8 +14906,7 @@ typedef struct ppo__sample_args {
 
 static ppo_status ppo__sample_forward(ppo_node *node) {
     const ppo__sample_args *args = (const ppo__sample_args *)node->args;
-    int vocab = node->in[0]->cols,
-        plain = !(args->sampling->repetition_penalty < 1 || args->sampling->repetition_penalty > 1);
+    const int vocab = node->in[0]->cols, plain = !ppo__penalizes(args->sampling);
     for (int i = 0; i < node->in[0]->rows; ++i) {
         const float *row = node->in[0]->data + ppo__at(i, vocab);
         const float *now = plain ? row : ppo__in_methods.penalize(args->sampler, args->sampling, i, row);
@@ -17364,8 +17367,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
                     "how much better a token was than expected"),
         PPO__SCALAR(gamma, FLOAT, "1", 0, 1, "GAE, return: discount per token"),
         PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "GAE: 0: one-step TD, 1: Monte Carlo"),
-        PPO__SCALAR(critic_lambda, FLOAT, "-1", -1, 1,
-                    "GAE: lambda of the critic's targets; below 0: the same"),
+        PPO__SCALAR(critic_lambda, FLOAT, "-1", -1, 1, "GAE: lambda of the critic's targets; -1: the same"),
         PPO__SWITCH(whiten_rewards, "no", "GAE: rewards to unit variance"),
         PPO__SWITCH(bootstrap_truncated, "no", "GAE: bootstrap truncated sequences"),
         PPO__SETTING(whiten_advantages, CHOICE, "auto", -1, 1, "auto|no|yes", "advantages to mean 0, std 1"),
@@ -17435,11 +17437,12 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
-        return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
-                           c->iterations);
+        return ppo__refuse("iterations is %d, must be above 0 for a schedule of the rate", c->iterations);
     if (c->min_learning_rate > c->learning_rate)
         return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g",
                            (double)c->min_learning_rate, (double)c->learning_rate);
+    if (c->critic_lambda < 0 && c->critic_lambda > -1)
+        return ppo__refuse("critic_lambda is %g, must be 0 to 1, or -1", (double)c->critic_lambda);
     if (c->objective.objective == PPO_KL_PENALTY)
         return ppo__refuse("objective is kl-penalty: tokens have clip, unclipped, k3-penalty and cispo");
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
@@ -17458,13 +17461,11 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (ppo__advantage_needs[c->advantage].group && c->samples < 2)
         return ppo__refuse("samples is %d: the advantage compares 2 or more of a prompt", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0 && !c->kl_weighted)
-        return ppo__refuse(
-            "the gradient of k1 is 0 in expectation: in the loss, kl_estimator must be PPO_K2, "
-            "PPO_K3 or PPO_KL_EXACT, or kl_weighted 1");
+        return ppo__refuse("the gradient of k1 is 0 in expectation: in the loss, kl_estimator must be "
+                           "PPO_K2, PPO_K3 or PPO_KL_EXACT, or kl_weighted 1");
     if (c->kl_place == PPO_KL_IN_REWARD && c->kl_estimator != PPO_K1 && c->kl_coef > 0)
-        return ppo__refuse(
-            "in the reward only k1 has the gradient of the KL: for another kl_estimator, kl_place "
-            "must be PPO_KL_IN_LOSS");
+        return ppo__refuse("in the reward only k1 has the gradient of the KL: for another kl_estimator, "
+                           "kl_place must be PPO_KL_IN_LOSS");
     if (c->kl_weighted && (c->kl_estimator == PPO_K2 || c->kl_estimator == PPO_KL_EXACT))
         return ppo__refuse("kl_weighted is yes, but is for k1 and k3");
     if (c->importance_cap > 0 && c->importance_floor > c->importance_cap)
@@ -17472,9 +17473,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
                            c->importance_cap);
     if (c->objective.objective == PPO_K3_PENALTY &&
         (c->aggregation != PPO_AGGREGATE_TOKENS || c->ratio == PPO_RATIO_SEQUENCE))
-        return ppo__refuse(
-            "objective is k3-penalty, whose KL is a mean over tokens: aggregation must be tokens, "
-            "and ratio token");
+        return ppo__refuse("objective is k3-penalty, whose KL is a mean over tokens: aggregation must be "
+                           "tokens, and ratio token");
     if (c->aggregation == PPO_AGGREGATE_CONSTANT && !c->sampling.max_new_tokens)
         return ppo__refuse("aggregation is constant, which divides by max_new_tokens: max_new_tokens is 0");
     if (c->mask_truncated && !ppo__may_end(&c->sampling))

@@ -1770,7 +1770,7 @@ PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits
     ppo_status status =
         ppo__cuda_check_rows("ppo_cuda_sample", given, n, vocab, given ? how->temperature : 1);
     if (!status) status = ppo__check_sampling(how, vocab);
-    if (!status && (how->min_p > 0 || how->repetition_penalty < 1 || how->repetition_penalty > 1))
+    if (!status && (how->min_p > 0 || ppo__penalizes(how)))
         status = ppo__refuse("ppo_cuda_sample: min_p and repetition_penalty need the processor");
     if (status) return status;
     return PPO__CUDA_BY_TYPE(logits->bf16, ppo__cuda_sample, cuda, logits, n, vocab, how, rng, stream, token,

@@ -480,6 +480,8 @@ static void language_models_that_cannot_be_are_refused(void **state) {
     static const struct {
         const char *settings, *words;
     } cases[] = {{"eos=9", "eos is 9, outside 0 .. 8 (-1: none)"},
+                 {"pre_norm=no", "pre_norm and post_norm are no"},
+                 {"positions=rotary window_theta=100", "window_theta is 100, but has no effect: window is 0"},
                  {"heads=3", "width is 8, which 3 heads cannot share"},
                  {"heads=4 kv_heads=3", "heads is 4, which 3 kv_heads cannot share"},
                  {"positions=rotary rotary_size=3", "rotary_size is 3, must be even and at most 4"},
@@ -506,6 +508,8 @@ static void language_models_that_cannot_be_are_refused(void **state) {
             if (!strncmp(at, "rope_low=", 9)) c.rope_low = (float)number;
             if (!strncmp(at, "rope_high=", 10)) c.rope_high = (float)number;
             if (!strncmp(at, "vocab=", 6)) c.vocab = number;
+            if (!strncmp(at, "pre_norm=", 9)) c.pre_norm = 0;
+            if (!strncmp(at, "window_theta=", 13)) c.window_theta = (float)number;
             at += strcspn(at, " ");
         }
         assert_fails(ppo_lm_create(&c, &lm), PPO_ERROR_ARGUMENT, cases[i].words);

@@ -1797,6 +1797,9 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.ratio = PPO_RATIO_SEQUENCE, c.objective.objective = PPO_K3_PENALTY; /* its k3 is no KL */
             words = "k3-penalty|ratio token";
             break;
+        case 61:
+            c.critic_lambda = -0.5f, words = "critic_lambda is -0.5, must be 0 to 1, or -1";
+            break;
         default:
             break;
         }

@@ -608,7 +608,14 @@ static void who_cannot_teach_is_refused(void **state) {
     assert_ok(ppo_trainer_teach(pixels, watcher, 1)); /* of bytes, as they are */
     WRONG(ppo_trainer_teach(pixels, normal, 1), "which are bytes here");
     assert_ok(ppo_trainer_teach(trainer, normal, 1));
-    ppo_trainer_free(trainer), ppo_trainer_free(pixels);
+    ppo_trainer_free(trainer), trainer = NULL;
+    /* at once, though a new policy that normalizes has no teacher in its first iteration */
+    ppo_agent *blank = new_agent(&env, "normalize_obs=yes");
+    cfg.normalize_obs = 1;
+    assert_ok(ppo_trainer_create(&env, &cfg, blank, &trainer));
+    WRONG(ppo_trainer_teach(trainer, stranger, 1), "does not fit the agent that is trained");
+    assert_ok(ppo_trainer_teach(trainer, normal, 1));
+    ppo_trainer_free(trainer), ppo_trainer_free(pixels), ppo_agent_free(blank);
     ppo_agent_free(agent), ppo_agent_free(stranger), ppo_agent_free(thinker), ppo_agent_free(squasher);
     ppo_agent_free(normal), ppo_agent_free(seer), ppo_agent_free(raw), ppo_agent_free(watcher);
 }
@@ -736,6 +743,24 @@ static void no_action(const void *state, unsigned char *mask) {
 static void no_reward(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     fenced_step(state, rng, action, obs, out);
     if (((const walk *)state)->x) out->reward = NAN;
+}
+
+static void an_episode_that_is_open_ends_where_others_follow(void **state) {
+    (void)state;
+    const ppo_env env = walk_env();
+    const ppo_action right = {2, NULL, NULL};
+    const float obs[8] = {0};
+    ppo_recording play = {0};
+    expert e = {0, 0};
+    play.obs_size = env.obs_size, play.action_space = env.action_space;
+    assert_ok(ppo_recording_add(&play, obs, NULL, &right, NULL));
+    e.fault = 2;
+    assert_fails(ppo_record(&env, NULL, 0, walker, &e, 1, 1, &play), PPO_ERROR_FILE, "the joystick is gone");
+    assert_int_equal(play.truncated[0], 0);
+    e.fault = 0, e.calls = 0;
+    assert_ok(ppo_record(&env, NULL, 0, walker, &e, 1, 1, &play));
+    assert_true(play.steps > 1 && play.truncated[0] && !play.terminated[0]);
+    ppo_recording_free(&play);
 }
 
 static void what_cannot_be_recorded_is_refused(void **state) {
@@ -885,6 +910,7 @@ int main(void) {
         cmocka_unit_test(a_student_follows_its_teacher),
         cmocka_unit_test(who_cannot_teach_is_refused),
         cmocka_unit_test(what_cannot_be_cloned_is_refused),
+        cmocka_unit_test(an_episode_that_is_open_ends_where_others_follow),
         cmocka_unit_test(what_cannot_be_recorded_is_refused),
         cmocka_unit_test_teardown(each_allocation_may_fail, restore_allocator),
     };

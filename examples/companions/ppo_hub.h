@@ -3417,6 +3417,7 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
 
 /* -- arrays -- */
 
+    if (!c->window) c->window_theta = 0; /* of no layer */
 static float ppo__half_float(uint16_t half) {
     const int exponent = half >> 10 & 31, digits = half & 1023;
     const float size = exponent == 31 ? (digits ? NAN : INFINITY)
@@ -3906,7 +3907,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
         before = key;
         ppo_settings_get(&ppo__lm_settings, strcmp(name, "eos") ? c : &hub->lm->config, name, value,
                          sizeof value);
-        if (!key || repeated || !ppo__hub_applies(c, name) || (!strcmp(name, "window") && !c->window) ||
+        if (!key || repeated || !ppo__hub_applies(c, name) || (!strncmp(name, "window", 6) && !c->window) ||
             !strcmp(value, "plain"))
             continue;
         const char *word = ppo__hub_word(name, value, PPO__WORD_OF_CORE), *quote = word == value ? "" : "\"";

@@ -97,7 +97,8 @@ typedef ppo_status (*ppo_expert_fn)(const void *state, const float *obs, const u
 
 /* Plays episodes and adds them to a recording. The player acts, with sampled actions if sample is 1, else with the most
    likely ones; player NULL: the expert acts. What is recorded as the action: what the expert would do, or did; expert NULL:
-   what the player did. The player's memory of an episode is lost. Errors: both are NULL, the environment has several
+   what the player did. The player's memory of an episode is lost. An episode of the recording that was not ended counts
+   as truncated from then on, as no other one continues it. Errors: both are NULL, the environment has several
    agents, an action is outside its space; those of the environment and the expert. Then nothing is added. */
 PPO_DEF ppo_status ppo_record(const ppo_env *env, ppo_agent *player, int sample, ppo_expert_fn expert,
                               void *user, int episodes, uint64_t seed, ppo_recording *recording);
@@ -433,6 +434,7 @@ PPO_DEF ppo_status ppo_record(const ppo_env *env, ppo_agent *player, int sample,
     }
     ppo__envs_free(&p.envs);
     if (status) recording->steps = before;
+    else if (before && !recording->terminated[before - 1]) recording->truncated[before - 1] = 1;
     return status;
 }
 
@@ -977,9 +979,9 @@ PPO_DEF ppo_status ppo_trainer_teach(ppo_trainer *trainer, const ppo_agent *teac
     const ppo_normalizer *norm = &trainer->agent->obs_norm;
     ppo__teacher *t = (ppo__teacher *)trainer->teacher;
     if (t) t->agent = NULL;
-    if (!teacher || coef == 0 || (norm->size && !(norm->count > 0))) return PPO_OK;
+    if (!teacher || coef == 0) return PPO_OK;
     ppo_status status = ppo__check_teacher(trainer, teacher);
-    if (status) return status;
+    if (status || (norm->size && !(norm->count > 0))) return status;
     if (!t) {
         const int size = trainer->agent->model.obs_size;
         t = PPO__ZEROS(&trainer->memory, ppo__teacher, 1);
