@@ -78,7 +78,8 @@ WHAT IT READS
        gpt2  gpt_neo (TinyStories)  gpt_neox (Pythia)  llama (SmolLM2, TinyLlama)  mistral  qwen2  qwen3
        gemma3_text  olmo2  smollm3  phi3 (without longrope)  granite  opt (but 350m)
 
-   Rotary positions may be scaled (rope_scaling): linear, llama3, or yarn with truncate, and without attention_factor and mscale.
+   Rotary positions may be scaled (rope_scaling): linear, llama3, or yarn with truncate, and without attention_factor
+   and mscale; dynamic, which scales nothing within max_position_embeddings, the context here, and is saved as plain.
    A classifier of one label is a model with a score; transformers has none for granite.
 
    Tokenizers: a tokenizer.json with the model BPE, or Unigram. Of bytes, as most have it (GPT-2, Llama 3, Qwen, o200k, DeepSeek,
@@ -3066,6 +3067,7 @@ static const char *const ppo__hub_words[][3] = {
 };
 
 /* Translates a setting's word from a column of the table to the other one. A setting that is not in the
+    {"rope_scaling", "dynamic", "plain"}, /* which it is up to max_position_embeddings, the context here */
    table keeps its word; NULL: the word is not known. */
 static const char *ppo__hub_word(const char *name, const char *word, int from) {
     const int to = from == PPO__WORD_OF_HUB ? PPO__WORD_OF_CORE : PPO__WORD_OF_HUB;
