@@ -6,16 +6,16 @@
        build/finetune sft    model=read out=chat data=answers.jsonl       learns to answer as in the data
        build/finetune reward model=chat out=score data=pairs.jsonl        learns what people prefer
        build/finetune dpo    model=chat out=better data=pairs.jsonl       learns to write that, without a reward
-       build/finetune kto    model=chat out=better data=pairs.jsonl       the same, each text by itself good or bad
-       build/finetune distill model=chat out=small data=prompts.jsonl teacher=large    learns what a larger one would say
+       build/finetune kto    model=chat out=better data=labels.jsonl      the same, each text by itself good or bad
+       build/finetune distill model=chat out=small data=prompts.jsonl teacher=large   learns what that would say
        build/finetune grpo   model=chat out=best data=prompts.jsonl judge="awk -f rule.awk"    or reward=score
        build/finetune sft    model=base out=mine data=answers.jsonl lora=8    trains LoRA and writes that alone
        build/finetune merge  model=base out=whole adapter=mine                makes one model of both
        build/finetune merge  model=chat out=chat.gguf dtype=q8_0              makes a file for llama.cpp
 
-   A folder is one of the model hub, or one of these; a model may be a .gguf file. Data are lines as ppo_tokens_add_lines() reads them. A run
-   that was killed, or ended by Ctrl-C (exit status 130), and is started again continues from OUT.checkpoint, to the
-   same result.
+   A folder is one of the model hub, or one of these; a model may be a .gguf file. Data are lines as
+   ppo_tokens_add_lines() reads them. A run that was killed, or ended by Ctrl-C (exit status 130), and is started
+   again continues from OUT.checkpoint, to the same result.
 
    The judge is a command: your rule, in any language. It reads a line {"prompt": "...", "completion": "..."} for
    each sample (they are in OUT.samples.jsonl) and writes a number for each, the reward. You will see what it gave
@@ -104,6 +104,7 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
     lines.end = j->end;
     if (kind != TEXT) lines.max_tokens = j->lm->config.context - (kind == RL); /* room for a reply */
     lines.needs = kind == RL ? PPO_NEEDS_PROMPT : PPO_NEEDS_RESPONSE;
+    lines.labels = kind == KTO;
     lines.specials = j->read_specials;
     lines.named = &named;
     ppo_status status;

@@ -92,6 +92,12 @@ check kto_learns_them_without_pairs good kto model=$work/sft out=$work/kto data=
 check its_loss_falls falls held_out_loss
 check ppo_with_a_reward_model good ppo model=$work/sft reward=$work/score out=$work/ppo data=$work/sft.jsonl iterations=2 \
     prompts=8 max_new_tokens=8
+awk '{ printf "{\"prompt\": \"%s %s\", \"completion\": \" %s\", \"label\": %s}\n", $1, $2, NR % 3 ? "has" : "sees",
+               NR % 3 ? "true" : "false" }' $work/text.txt | head -n 64 >$work/labels.jsonl
+check or_with_labels good kto model=$work/sft out=$work/kto-2 data=$work/labels.jsonl held_out=$work/labels.jsonl \
+    learning_rate=1e-3
+check its_loss_falls falls held_out_loss
+check labels_are_no_pairs is_refused 'line 1 has no chosen' dpo model=$work/sft data=$work/labels.jsonl
 rl="data=$work/sft.jsonl held_out=$work/sft.jsonl prompts=8 max_new_tokens=8 minibatch_size=32 learning_rate=3e-3 checkpoint_every=2"
 check grpo_with_a_judge good grpo model=$work/sft judge="$judge" out=$work/grpo $rl iterations=8 log=$work/grpo.csv
 check its_reward_rises rises reward

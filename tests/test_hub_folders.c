@@ -1525,6 +1525,50 @@ static void a_larger_model_computes_what_it_did(void **state) {
     ppo_lm_free(adapted), ppo_lm_free(lm);
 }
 
+static void lines_with_a_label_are_of_one_kind_each(void **state) {
+    (void)state;
+    static const char labels[] = "{\"prompt\": \"ab\", \"completion\": \"a\", \"label\": true}\n"
+                                 "{\"prompt\": \"a\", \"completion\": \"b\", \"label\": false}\n"
+                                 "{\"prompt\": \"b\", \"completion\": \"ab\", \"label\": true}\n"
+                                 "{\"prompt\": \"b\", \"chosen\": \"a\", \"rejected\": \"b\"}\n";
+    static const struct {
+        const char *prompt, *response;
+        int bad;
+    } want[] = {{"ab", "a", 0}, {"a", "b", 1}, {"b", "ab", 0}, {"b", "a", 0}, {"b", "b", 1}};
+    ppo_tokenizer *tok = tokenizer_from(bytes_json);
+    ppo_tokens data[2] = {{0}, {0}}, wanted[2] = {{0}, {0}};
+    ppo_lines how = ppo_lines_default();
+    write_text("in/lines", labels);
+    how.labels = 1;
+    assert_ok(ppo_tokens_add_lines(&data[0], &data[1], "in/lines", tok, &how, NULL));
+    for (int k = 0; k < COUNT(want); k++)
+        assert_ok(ppo_tokens_add_text(&wanted[want[k].bad], tok, -1, want[k].prompt, want[k].response, -1));
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(data[k].count, 3 - k);
+        assert_int_equal(data[k].start[3 - k], wanted[k].start[3 - k]);
+        assert_memory_equal(data[k].token, wanted[k].token, (size_t)data[k].start[3 - k] * sizeof(int));
+        assert_memory_equal(data[k].prompt, wanted[k].prompt, (size_t)data[k].count * sizeof(int));
+    }
+    static const char *const bad[][2] = {
+        {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": 1}", "true or false"},
+        {"{\"prompt\": \"a\", \"label\": true}", "token to learn after its prompt"},
+        {"{\"answer\": \"a\", \"label\": true}", "prompt and completion beside its label"}};
+    how.needs = PPO_NEEDS_RESPONSE;
+    for (int k = 0; k < COUNT(bad); k++) {
+        write_text("in/lines", bad[k][0]);
+        assert_fails(ppo_tokens_add_lines(&data[0], &data[1], "in/lines", tok, &how, NULL), PPO_ERROR_FILE,
+                     bad[k][1]);
+        assert_int_equal(data[0].count + data[1].count, 5);
+    }
+    how.labels = 0; /* where pairs are needed */
+    write_text("in/lines", labels);
+    assert_fails(ppo_tokens_add_lines(&data[0], &data[1], "in/lines", tok, &how, NULL), PPO_ERROR_FILE,
+                 "line 1 has no chosen and rejected");
+    for (int k = 0; k < 2; k++) ppo_tokens_free(&data[k]), ppo_tokens_free(&wanted[k]);
+    ppo_tokenizer_free(tok);
+    remove("in/lines");
+}
+
 /* A model whose tokenizer has no token of chats learns two answers, and to end them. */
 static void a_base_model_is_taught_a_chat(void **state) {
     (void)state;
@@ -1626,3 +1670,4 @@ int main(void) {
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
+        cmocka_unit_test(lines_with_a_label_are_of_one_kind_each),

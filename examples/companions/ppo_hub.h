@@ -294,6 +294,7 @@ typedef struct ppo_lines {
     int specials;
     ppo_named
         *named; /* with specials 0: receives the first such name, which stays text; may be NULL [NULL] */
+    int labels; /* 1: with rejected, also lines of one response each, and whether that is good [0] */
 } ppo_lines;
 PPO_DEF ppo_lines ppo_lines_default(void);
 
@@ -305,6 +306,8 @@ PPO_DEF ppo_lines ppo_lines_default(void);
    or, if rejected is not NULL, one to tokens and one to rejected:
        {"prompt": "...", "chosen": "...", "rejected": "..."}
        {"chosen": [{...}, ...], "rejected": [{...}, ...]}       two chats
+   or, with lines->labels, one to tokens if the label is true, else one to rejected:
+       {"prompt": "...", "completion": "...", "label": true}    for ppo_fit_kto()
    A prompt may be the messages of a chat, too: all of them are given, and what follows is the assistant's
    text, or messages of which the first is the assistant's. The first of these forms that fits a line is
    used; other members are ignored. lines NULL: the defaults. *skipped (may be NULL) counts the lines that
@@ -4261,6 +4264,7 @@ typedef struct ppo__line_reader {
     ppo_lines how;
     ppo_tokens *to[2]; /* the second: NULL, or what is rejected */
     int number, skipped;
+    int label;    /* of the line: 0: false, 1: true, -1: none */
     int64_t left; /* bytes */
     char *line;   /* an array that grows, with a 0 for its end */
     char part[32];
@@ -4331,7 +4335,7 @@ static ppo_status ppo__no_members(ppo__line_reader *lines, ppo__value *all, cons
 
 /* Finds the members of the line, and of which kind it is. */
 static ppo_status ppo__parse_line(ppo__line_reader *lines, int *kind) {
-    const int pairs = lines->to[1] != NULL;
+    int pairs = lines->to[1] != NULL;
     const char *wrong = NULL; /* a member that is used, but is of another type */
     char *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
     const ppo__json json = {lines->path, lines->part, line, line, end, PPO_OK};
@@ -4341,6 +4345,9 @@ static ppo_status ppo__parse_line(ppo__line_reader *lines, int *kind) {
     if (ppo__no_line(lines, end)) return ppo__failed;
     ppo__arena_reset(&lines->memory);
     ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
+    const ppo__value *label = lines->how.labels && pairs ? ppo__json_get(&lines->json, all, "label") : NULL;
+    lines->label = label ? ppo__json_bool(&lines->json) : -1;
+    if (label) pairs = 0;
     for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
         const int used = pairs ? k == PPO__PROMPT || k >= PPO__CHOSEN : k < PPO__CHOSEN;
         const int list = used && k != PPO__TEXT;
@@ -4363,6 +4370,7 @@ static ppo_status ppo__parse_line(ppo__line_reader *lines, int *kind) {
         }
         if (has) return PPO_OK;
     }
+    if (label && !wrong) return ppo__no_members(lines, all, "prompt and completion beside its label");
     if (wrong)
         return ppo__file_fail(lines->path, "line %d: \"%s\" is no text%s", lines->number, wrong,
                               strcmp(wrong, "text") ? ", and no list of messages" : "");
@@ -4474,12 +4482,13 @@ PPO_DEF ppo_status ppo_tokens_add_written(ppo_tokens *tokens, const ppo_tokenize
 }
 
 static ppo_status ppo__add_line(ppo__line_reader *lines) {
-    const int pairs = lines->to[1] != NULL;
-    int kind = 0, keep = 1;
+    int kind = 0, keep = 1, first = 0, last_one = lines->to[1] != NULL;
     if (strspn(lines->line, " \t\r") + 1 == stbds_arrlenu(lines->line)) return PPO_OK;
     ppo_status status = ppo__parse_line(lines, &kind);
-    for (int k = 0; k <= pairs && !status; ++k) {
-        const int prompt = ppo__line_kinds[kind].member[0], response = ppo__line_kinds[kind].member[1 + k];
+    if (!status && lines->label >= 0) first = last_one = !lines->label;
+    for (int k = first; k <= last_one && !status; ++k) {
+        const int *member = ppo__line_kinds[kind].member;
+        const int prompt = member[0], response = member[1 + k - first];
         int only_prompt = response < 0;
         if (ppo__line_kinds[kind].chat || (prompt >= 0 && lines->value[prompt]->kind == '['))
             status = ppo__add_chat_line(lines, lines->to[k], prompt, response, &only_prompt);
@@ -4503,13 +4512,13 @@ static ppo_status ppo__add_line(ppo__line_reader *lines) {
                 learns ? "token to learn after its prompt: a completion, or what the assistant says"
                        : "prompt");
     }
-    for (int k = 0; k <= pairs && !status && !keep; ++k) --lines->to[k]->count;
+    for (int k = first; k <= last_one && !status && !keep; ++k) --lines->to[k]->count;
     lines->skipped += !keep;
     return status;
 }
 
 PPO_DEF ppo_lines ppo_lines_default(void) {
-    const ppo_lines lines = {0, 0, NULL, -1, -1, 0, 0, 0, NULL};
+    const ppo_lines lines = {0, 0, NULL, -1, -1, 0, 0, 0, NULL, 0};
     return lines;
 }
 
