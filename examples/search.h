@@ -19,6 +19,8 @@
 #include <direct.h>
 #define make_folder(path) _mkdir(path)
 #else
+#include <fcntl.h>
+#include <unistd.h>
 #define make_folder(path) mkdir(path, 0777)
 #endif
 
@@ -65,6 +67,7 @@ typedef struct study {
     trial *trials;
     int round, *job; /* job k: trial job[k] / MAX_SEEDS with its seed job[k] % MAX_SEEDS */
     FILE *file;
+    int locked; /* a descriptor of the same file */
     char error[256];
 } study;
 
@@ -203,6 +206,22 @@ static int make_folders(const char *path) {
     return make_folder(part) && errno != EEXIST ? fail("%s: %s", path, strerror(errno)) : 0;
 }
 
+/* Two searches would mix their lines and checkpoints. The lock ends with the process; not on Windows. */
+static int lock_study(study *s, const char *path) {
+#ifndef _WIN32
+    struct flock lock;
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    s->locked = open(path, O_WRONLY);
+    if (s->locked >= 0 && fcntl(s->locked, F_SETLK, &lock) == -1 && (errno == EACCES || errno == EAGAIN))
+        return fail("another search is at work in %s: name a new folder by --study", s->o->study);
+#else
+    (void)s, (void)path;
+#endif
+    return 0;
+}
+
 /* Reads the lines of a study that was interrupted. The first one says what it studies, and one that was cut off
    does not count. */
 static int open_study(study *s) {
@@ -225,7 +244,8 @@ static int open_study(study *s) {
     if (before) fclose(before);
     s->file = fopen(path, "a");
     if (!s->file) return fail("%s: %s", path, strerror(errno));
-    if (!lines) fputs(first, s->file);
+    if (lock_study(s, path)) return 1;
+    if (!lines) fputs(first, s->file), fflush(s->file);
     if (!strchr(line, '\n')) fputs("\n", s->file);
     return 0;
 }
@@ -287,6 +307,7 @@ static int search(const options *given) {
     if (!o.study) o.study = "build/study";
     memset(&s, 0, sizeof s);
     s.o = &o;
+    s.locked = -1;
     s.team.job = try_settings, s.team.user = &s;
     s.trials = (trial *)calloc((size_t)o.trials, sizeof *s.trials);
     s.job = (int *)calloc((size_t)o.trials * MAX_SEEDS, sizeof *s.job);
@@ -312,6 +333,9 @@ static int search(const options *given) {
     if (interrupted) fprintf(stderr, "interrupted: the same command continues\n");
     if (s.file && (ferror(s.file) | fclose(s.file)) && !failed)
         failed = fail("%s cannot be written", o.study);
+#ifndef _WIN32
+    if (s.locked >= 0) close(s.locked);
+#endif
     free(s.trials);
     free(s.job);
     return interrupted ? 130 : failed;

@@ -250,6 +250,20 @@ searches() { # and goes on where lines are missing, as after an interruption
 }
 check trials_find_settings_and_continue searches
 
+alone() { # a search holds its folder until it ends
+    study="--trials 4 --rollout-steps 64 --study $work/busy --quiet --steps 20000"
+    build/train $study >/dev/null 2>&1 &
+    first=$!
+    for n in 1 2 3 4 5 6 7 8 9 10; do [ -s $work/busy/study.txt ] && break; sleep 0.1; done
+    kill -STOP $first
+    is_refused 'another search is at work' $study
+    refused=$?
+    kill -9 $first
+    wait $first 2>/dev/null
+    return $refused
+}
+check one_search_at_a_time_has_a_folder alone
+
 check refuses_files_of_many_seeds  is_refused seeds --seeds 3 --save $work/no
 check refuses_a_study_without_trials is_refused study --study $work/no
 check refuses_too_many_seeds       is_refused 1000 --seeds 2000
