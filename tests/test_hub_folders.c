@@ -1634,6 +1634,53 @@ static void new_tokens_without_memory_are_refused(void **state) {
     ppo_lm_free(lm);
 }
 
+/* Gemma's has 262,208 tokens: as many in a tokenizer, an embedding, and logits. */
+static void a_vocabulary_of_gemmas_size_is_used_to_its_last_token(void **state) {
+    (void)state;
+#ifdef PPO_TEST_SMALL
+    skip();
+#endif
+    enum { MANY = 262208 };
+    char *json = (char *)malloc((size_t)MANY * 20 + 1000), *at = json;
+    assert_non_null(json);
+    at += sprintf(at, "{\"added_tokens\": [" ADDED(
+                          "262207", "<last>") "], \"normalizer\": null, \"pre_tokenizer\": "
+                                              "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}, "
+                                              "\"decoder\": {\"type\": \"ByteLevel\"}, "
+                                              "\"model\": {\"type\": \"BPE\", \"vocab\": {");
+    for (int k = 0; k < MANY - 1; k++) at += sprintf(at, "%s\"%x\":%d", k ? "," : "", (unsigned)k, k);
+    strcpy(at, "}, \"merges\": [\"f f\", \"ff ff\"]}}");
+    ppo_tokenizer *tok = NULL;
+    int tokens[8], count;
+    write_text("in/tokenizer.json", json);
+    free(json);
+    assert_ok(ppo_tokenizer_load("in/tokenizer.json", &tok));
+    assert_int_equal(ppo_tokenizer_vocab(tok), MANY);
+    assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, "ffff<last>0", 11, tokens, 8, &count));
+    assert_true(count == 3 && tokens[0] == 0xffff && tokens[1] == MANY - 1 && tokens[2] == 0);
+    ppo_tokenizer_free(tok);
+
+    ppo_lm_config c = lm_config(MANY, 4, 4, 1, 1);
+    ppo_lm *lm = NULL;
+    ppo_tape *tape = NULL;
+    ppo_tokens text = {0};
+    c.score = 0;
+    assert_ok(ppo_lm_create(&c, &lm));
+    assert_ok(ppo_tokens_add(&text, tokens, count, 0));
+    assert_ok(ppo_tape_create(&tape));
+    const ppo_tensor *x = ppo_lm_forward(tape, lm, &text);
+    const ppo_tensor *logits = ppo_lm_logits(tape, lm, (ppo_tensor *)x);
+    assert_ok(ppo_tape_status(tape));
+    assert_int_equal(logits->cols, MANY);
+    for (int k = MANY - 3; k < MANY; k++) {
+        double sum = 0;
+        for (int i = 0; i < 4; i++)
+            sum += (double)x->data[4 + i] * (double)lm->token_embedding->data[(size_t)k * 4 + (size_t)i];
+        assert_close(logits->data[(size_t)MANY + (size_t)k], sum, 1e-4);
+    }
+    ppo_tape_free(tape), ppo_tokens_free(&text), ppo_lm_free(lm);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_tokenizers_cannot_have_is_named),
@@ -1666,8 +1713,9 @@ int main(void) {
         cmocka_unit_test(new_tokens_that_are_there_are_refused),
         cmocka_unit_test(a_larger_model_computes_what_it_did),
         cmocka_unit_test(a_base_model_is_taught_a_chat),
+        cmocka_unit_test(lines_with_a_label_are_of_one_kind_each),
         cmocka_unit_test(new_tokens_without_memory_are_refused),
+        cmocka_unit_test(a_vocabulary_of_gemmas_size_is_used_to_its_last_token),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
-        cmocka_unit_test(lines_with_a_label_are_of_one_kind_each),
