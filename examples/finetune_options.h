@@ -74,7 +74,7 @@ static const struct {
     {"date", offsetof(job, date), "instead of that of today, in chats whose form tells it"},
     {"specials", offsetof(job, specials), "special tokens of `tokenizer`"},
     {"add_tokens", offsetof(job, add_tokens),
-     "special tokens that the model does not have yet, as <|im_start|>,<|im_end|>"},
+     "special tokens that the model lacks, as <|im_start|>,<|im_end|>"},
     {"adapter", offsetof(job, adapter), "a folder with LoRA for the model, to train further, or to merge"},
     {"lora_layers", offsetof(job, lora.layers),
      "layers that get LoRA, as q_proj,v_proj (peft: target_modules) [all]"},
@@ -221,7 +221,7 @@ static int usage(job *j) {
            "finetune METHOD help: its settings\n\n",
            ppo_rlhf_settings()->preset_names);
     for (int k = 0; k < TEXTS && j->method; k++)
-        if (has_option(j, texts[k].name)) printf("  %-26s %s\n", texts[k].name, texts[k].help);
+        if (has_option(j, texts[k].name)) print_wrapped(texts[k].help, printf("  %-26s ", texts[k].name));
     for (int t = 0, n = j->method ? tables_of(j, table, config) : 0; t < n; t++)
         print_settings(table[t], config[t], "", has_option, j);
     if (j->method && TRAINS >> j->method->kind & 1)

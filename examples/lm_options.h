@@ -7,10 +7,9 @@
 #include <string.h>
 
 /* The names of the forms of ppo_chat.h. */
-#define CHAT_FORMS                                                                                         \
-    "chatml|llama3|zephyr|llama3.1|llama3.2|qwen2|qwen2.5|qwen3|smollm2|smollm3|gemma|gemma3|phi3|phi3.5|" \
-    "olmo2|"                                                                                               \
-    "granite3.0|granite|granite3.3|granite4"
+#define CHAT_FORMS                                                                \
+    "chatml|llama3|zephyr|llama3.1|llama3.2|qwen2|qwen2.5|qwen3|smollm2|smollm3|" \
+    "gemma|gemma3|phi3|phi3.5|olmo2|granite3.0|granite|granite3.3|granite4"
 
 /* The usual names of tokens that end a turn, by the first forms, then of those that end a
    text. */
@@ -61,19 +60,37 @@ static ppo_status check_tokens(const ppo_tokens *tokens, const ppo_tokenizer *to
 /* Those that the tokenizer or the program itself chooses. */
 static int is_no_option(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "tool_token"); }
 
-/* A line for each setting that is an option: its name, its help, its value and its choices. With `dashes` "--"
-   names are written with dashes, too. has (may be NULL): is it an option of this program? */
+/* Prints a text that begins in this column, and continues in column 29 of the next line where a word of it, up to a
+   space or a |, would end beyond column 98. */
+static void print_wrapped(const char *text, int column) {
+    for (int n; *text; text += n, column += n) {
+        const int space = *text == ' ';
+        n = space + (int)strcspn(text + space, " |");
+        n += text[n] == '|';
+        if (column + n > 98) {
+            column = printf("\n%29s", "") - 1;
+            text += space;
+            n -= space;
+        }
+        printf("%.*s", n, text);
+    }
+    printf("\n");
+}
+
+/* A line for each setting that is an option, or several: its name, its help, its value and its choices. With `dashes`
+   "--" names are written with dashes, too. has (may be NULL): is it an option of this program? */
 static void print_settings(const ppo_settings *settings, const void *config, const char *dashes,
                            int (*has)(const void *user, const char *name), const void *user) {
     for (int i = 0; i < settings->count; i++) {
         const ppo_field *field = &settings->field[i];
-        char name[64], value[64] = "";
+        char name[64], value[64] = "", text[1024];
         if (is_no_option(field->name) || (has && !has(user, field->name))) continue;
         snprintf(name, sizeof name, "%s%s", dashes, field->name);
         for (char *at = name; *at && *dashes; at++) *at = *at == '_' ? '-' : *at;
         ppo_settings_get(settings, config, field->name, value, sizeof value);
-        printf("  %-26s %s [%s%s%s]\n", name, field->help, value, field->choices ? "; " : "",
-               field->choices ? field->choices : "");
+        const char *choices = field->choices ? field->choices : "";
+        snprintf(text, sizeof text, "%s [%s%s%s]", field->help, value, *choices ? "; " : "", choices);
+        print_wrapped(text, printf("  %-26s ", name));
     }
 }
 

@@ -103,7 +103,7 @@ check refuses_to_set_what_ends     is_refused eos $talker --eos 3
 check refuses_a_form_of_other_tokens is_refused 'no token' $talker --form llama3
 check at_its_start eval '! tells "> "'
 build/chat --help >$work/out
-helps() { grep -q -e '--top-p .*\[1\]' $work/out && grep -q -e '--form .*zephyr' $work/out; }
+helps() { grep -q -e '--top-p .*\[1\]' $work/out && grep -q -e '|zephyr|' $work/out && ! grep -q '.\{99\}' $work/out; }
 check help_lists_the_settings helps
 is_not_printed() { ! build/chat --help >/dev/full; }
 [ -e /dev/full ] && check help_that_cannot_be_printed_is_an_error is_not_printed

@@ -133,8 +133,9 @@ PPO_DEF ppo_status ppo_tokens_add_chat_as(ppo_tokens *tokens, const ppo_tokenize
 
 /* Sets what the folder's generation_config.json says of sampling, as transformers' generate() takes it: greedy, or
    if do_sample is true with temperature, top_k (50 if it is not said), top_p and min_p; in both cases with
-   repetition_penalty, which needs ppo_methods.h. says [room] (may be NULL) receives a line that tells the settings, "" if there is no such file. The
-   tokens that end a text are those of ppo_lm_load_ends(). Errors: those of files, a number out of range. */
+   repetition_penalty, which needs ppo_methods.h. says [room] (may be NULL) receives a line that tells the settings,
+   "" if there is no such file. The tokens that end a text are those of ppo_lm_load_ends(). Errors: those of files, a
+   number out of range. */
 PPO_DEF ppo_status ppo_sampling_load(const char *path, ppo_sampling *sampling, char *says, size_t room);
 
 #ifdef __cplusplus
@@ -208,14 +209,12 @@ static const ppo__chat_row ppo__chat_rows[PPO_CHAT_FORMS] = {
     {"olmo2", "{bos}", "", NULL, "<|%|>\n", "{eos}", "\n", "", "", PPO__CHAT_ANSWERS},
     {"granite3.0", "", "", NULL, PPO__CHAT_ROLES, "", 0},
     {"granite", "", "",
-     "Knowledge Cutoff Date: April 2024.\nToday's Date: $.\nYou are Granite, developed by IBM. You are a "
-     "helpful "
-     "AI assistant.",
+     "Knowledge Cutoff Date: April 2024.\nToday's Date: $.\n"
+     "You are Granite, developed by IBM. You are a helpful AI assistant.",
      PPO__CHAT_ROLES, "%B %d, %Y", PPO__CHAT_AFTER_SYSTEM},
     {"granite3.3", "", "",
-     "Knowledge Cutoff Date: April 2024. Today's Date: $. You are Granite, developed by IBM. You are a "
-     "helpful "
-     "AI assistant.",
+     "Knowledge Cutoff Date: April 2024. Today's Date: $. "
+     "You are Granite, developed by IBM. You are a helpful AI assistant.",
      PPO__CHAT_ROLES, "%B %d, %Y", PPO__CHAT_AFTER_SYSTEM},
     {"granite4", "", "",
      "You are a helpful assistant. Please ensure responses are professional, accurate, and safe.",

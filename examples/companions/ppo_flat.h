@@ -461,23 +461,42 @@ static const struct ppo__flat_figure {
     size_t offset;
     ppo__flat_type type;
 } ppo__flat_figures[] = {
-#define PPO__FIGURE_OF(field, type) {#field, offsetof(ppo_progress, field), PPO__FLAT_##type},
-    PPO__FIGURE_OF(iteration, COUNT) PPO__FIGURE_OF(steps, COUNT) PPO__FIGURE_OF(total_steps, COUNT)
-        PPO__FIGURE_OF(iteration_steps, I64) PPO__FIGURE_OF(seconds, DOUBLE) PPO__FIGURE_OF(
-            seconds_left, DOUBLE) PPO__FIGURE_OF(steps_per_second, DOUBLE) PPO__FIGURE_OF(episodes, COUNT)
-            PPO__FIGURE_OF(mean_return, FLOAT) PPO__FIGURE_OF(mean_length, FLOAT) PPO__FIGURE_OF(
-                mean_reward, FLOAT) PPO__FIGURE_OF(loss, FLOAT) PPO__FIGURE_OF(policy_loss, FLOAT)
-                PPO__FIGURE_OF(value_loss, FLOAT) PPO__FIGURE_OF(entropy, FLOAT)
-                    PPO__FIGURE_OF(approx_kl, FLOAT) PPO__FIGURE_OF(old_approx_kl, FLOAT)
-                        PPO__FIGURE_OF(clip_fraction, FLOAT) PPO__FIGURE_OF(grad_norm, FLOAT) PPO__FIGURE_OF(
-                            first_ratio_min, FLOAT) PPO__FIGURE_OF(first_ratio_max, FLOAT)
-                            PPO__FIGURE_OF(last_loss, FLOAT) PPO__FIGURE_OF(last_approx_kl, FLOAT)
-                                PPO__FIGURE_OF(explained_variance, FLOAT) PPO__FIGURE_OF(kl, FLOAT)
-                                    PPO__FIGURE_OF(std, FLOAT) PPO__FIGURE_OF(epochs, INT) PPO__FIGURE_OF(
-                                        updates, COUNT) PPO__FIGURE_OF(gradient_steps, COUNT)
-                                        PPO__FIGURE_OF(learning_rate, FLOAT) PPO__FIGURE_OF(clip_range, FLOAT)
-                                            PPO__FIGURE_OF(kl_coef, FLOAT) PPO__FIGURE_OF(entropy_coef, FLOAT)
-                                                PPO__FIGURE_OF(value_clip, FLOAT)
+#define PPO__FIGURE_OF(field, type) \
+    { #field, offsetof(ppo_progress, field), PPO__FLAT_##type }
+    PPO__FIGURE_OF(iteration, COUNT),
+    PPO__FIGURE_OF(steps, COUNT),
+    PPO__FIGURE_OF(total_steps, COUNT),
+    PPO__FIGURE_OF(iteration_steps, I64),
+    PPO__FIGURE_OF(seconds, DOUBLE),
+    PPO__FIGURE_OF(seconds_left, DOUBLE),
+    PPO__FIGURE_OF(steps_per_second, DOUBLE),
+    PPO__FIGURE_OF(episodes, COUNT),
+    PPO__FIGURE_OF(mean_return, FLOAT),
+    PPO__FIGURE_OF(mean_length, FLOAT),
+    PPO__FIGURE_OF(mean_reward, FLOAT),
+    PPO__FIGURE_OF(loss, FLOAT),
+    PPO__FIGURE_OF(policy_loss, FLOAT),
+    PPO__FIGURE_OF(value_loss, FLOAT),
+    PPO__FIGURE_OF(entropy, FLOAT),
+    PPO__FIGURE_OF(approx_kl, FLOAT),
+    PPO__FIGURE_OF(old_approx_kl, FLOAT),
+    PPO__FIGURE_OF(clip_fraction, FLOAT),
+    PPO__FIGURE_OF(grad_norm, FLOAT),
+    PPO__FIGURE_OF(first_ratio_min, FLOAT),
+    PPO__FIGURE_OF(first_ratio_max, FLOAT),
+    PPO__FIGURE_OF(last_loss, FLOAT),
+    PPO__FIGURE_OF(last_approx_kl, FLOAT),
+    PPO__FIGURE_OF(explained_variance, FLOAT),
+    PPO__FIGURE_OF(kl, FLOAT),
+    PPO__FIGURE_OF(std, FLOAT),
+    PPO__FIGURE_OF(epochs, INT),
+    PPO__FIGURE_OF(updates, COUNT),
+    PPO__FIGURE_OF(gradient_steps, COUNT),
+    PPO__FIGURE_OF(learning_rate, FLOAT),
+    PPO__FIGURE_OF(clip_range, FLOAT),
+    PPO__FIGURE_OF(kl_coef, FLOAT),
+    PPO__FIGURE_OF(entropy_coef, FLOAT),
+    PPO__FIGURE_OF(value_clip, FLOAT),
 #undef PPO__FIGURE_OF
 };
 enum { PPO__FLAT_FIGURES = sizeof ppo__flat_figures / sizeof *ppo__flat_figures };

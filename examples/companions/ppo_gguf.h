@@ -844,8 +844,8 @@ static ppo_status ppo__gguf_config(ppo__gguf *g, ppo_lm_config *c) {
             return ppo__gguf_fail(g, kind == 'w' ? "no text: " : "not one number: ", key);
         if (kind == 'w') snprintf(text, sizeof text, "%.40s", *value->texts);
         else snprintf(text, sizeof text, "%.9g", *value->numbers);
-        if (!strcmp(text, "none")) strcpy(text, "plain");
         if (!strcmp(text, "yarn")) return ppo__gguf_fail(g, "yarn is not read from GGUF: ", key);
+        if (!strcmp(text, "none")) strcpy(text, "plain");
         else if (!strcmp(text, "llama3")) strcpy(text, "?"); /* which GGUF has no word for */
         if (kind == 'b') strcpy(text, *value->numbers != 0 ? "yes" : "no");
         if (!strcmp(name, "rotary_size") && c->head_size == *value->numbers) continue;

@@ -82,9 +82,9 @@ WHAT IT READS
    and mscale; dynamic, which scales nothing within max_position_embeddings, the context here, and is saved as plain.
    A classifier of one label is a model with a score; transformers has none for granite.
 
-   Tokenizers: a tokenizer.json with the model BPE, or Unigram. Of bytes, as most have it (GPT-2, Llama 3, Qwen, o200k, DeepSeek,
-   Mistral's tekken, Falcon, OLMo, SmolLM, Phi, Granite), or of characters, as transformers convert SentencePiece's
-   (Llama 2, TinyLlama, Mistral, Gemma), with byte_fallback. Its parts may be
+   Tokenizers: a tokenizer.json with the model BPE, or Unigram. Of bytes, as most have it (GPT-2, Llama 3, Qwen, o200k,
+   DeepSeek, Mistral's tekken, Falcon, OLMo, SmolLM, Phi, Granite), or of characters, as transformers convert
+   SentencePiece's (Llama 2, TinyLlama, Mistral, Gemma), with byte_fallback. Its parts may be
        normalizers        NFC NFD NFKC NFKD Lowercase StripAccents Strip Replace Prepend
        pre_tokenizers     Split (all behaviors, most expressions: ppo_unicode.h) ByteLevel Metaspace Digits Punctuation
                           Whitespace WhitespaceSplit
@@ -3067,10 +3067,10 @@ static const char *const ppo__hub_words[][3] = {
     {"activation", "relu", "relu"},       {"activation", "tanh", "tanh"},
     {"rope_scaling", "default", "plain"}, {"rope_scaling", "linear", "linear"},
     {"rope_scaling", "llama3", "llama3"}, {"rope_scaling", "yarn", "yarn"},
+    {"rope_scaling", "dynamic", "plain"}, /* which it is up to max_position_embeddings, the context here */
 };
 
 /* Translates a setting's word from a column of the table to the other one. A setting that is not in the
-    {"rope_scaling", "dynamic", "plain"}, /* which it is up to max_position_embeddings, the context here */
    table keeps its word; NULL: the word is not known. */
 static const char *ppo__hub_word(const char *name, const char *word, int from) {
     const int to = from == PPO__WORD_OF_HUB ? PPO__WORD_OF_CORE : PPO__WORD_OF_HUB;
@@ -3417,12 +3417,12 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
     if (ppo__hub_is(hub, "scale_attn_weights", "no")) c->attention_scale = 1;
     ppo_status status = ppo__family_is(c, "smollm3") ? ppo__hub_positions(hub, c) : PPO_OK;
     if (!status) status = ppo__hub_window(hub, c);
+    if (!c->window) c->window_theta = 0; /* of no layer */
     return status ? status : hub->json.status;
 }
 
 /* -- arrays -- */
 
-    if (!c->window) c->window_theta = 0; /* of no layer */
 static float ppo__half_float(uint16_t half) {
     const int exponent = half >> 10 & 31, digits = half & 1023;
     const float size = exponent == 31 ? (digits ? NAN : INFINITY)
