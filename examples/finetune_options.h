@@ -342,20 +342,20 @@ static ppo_status read_options(job *j, int argc, char **argv) {
 /* The tokens around a text, or the one that ends the assistant's turn; and others that the folder says end one. */
 static ppo_status find_ends(job *j) {
     const char *end = j->end_name;
-    const int chat_end = ppo_chat_end(j->tokenizer, j->form - 1);
     ppo_sampling *how = &j->rlhf.sampling;
     ppo_status status = find_start(j->tokenizer, j->start_name, &j->start);
     how->stop_tokens = j->ends;
     if (!status && (!is_file(j->model) || is_gguf(j->model)))
         status = read_ends(j->model, ppo_tokenizer_vocab(j->tokenizer), j->ends, &how->stop_token_count);
     j->written = j->form - 1; /* -1: the form of the folder, which may be refused where there are chats */
-    if (!status && !j->form && !ppo_chat_form(j->tokenizer, &j->written) && j->written < 0) j->written = PPO_CHATML;
+    if (!status && !j->form && !ppo_chat_form(j->tokenizer, &j->written) && j->written < 0)
+        j->written = PPO_CHATML;
     const int own_end = ppo_chat_end(j->tokenizer, j->written);
     if (!j->form && own_end >= 0 && how->stop_token_count < MOST_ENDS)
         j->ends[how->stop_token_count++] = own_end;
     for (int k = ALL_ENDS - 1; k >= END_OF_TEXT && !end && !j->form; k--)
         if (ppo_tokenizer_special(j->tokenizer, end_names[k]) >= 0) end = end_names[k];
-    j->end = !end && j->form         ? chat_end
+    j->end = !end && j->form         ? own_end
              : end                   ? ppo_tokenizer_special(j->tokenizer, end)
              : how->stop_token_count ? j->ends[0]
                                      : -1;

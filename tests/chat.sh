@@ -105,6 +105,12 @@ check at_its_start eval '! tells "> "'
 build/chat --help >$work/out
 helps() { grep -q -e '--top-p .*\[1\]' $work/out && grep -q -e '|zephyr|' $work/out && ! grep -q '.\{99\}' $work/out; }
 check help_lists_the_settings helps
+forms_agree() { # the list of the programs, and the table of the library: in one order
+    rows=$(sed -n '/ppo__chat_rows\[/,/^};/s/^    {"\([a-z0-9.]*\)",.*/\1/p' examples/companions/ppo_chat.h | paste -sd'|' -)
+    list=$(sed -n '/define CHAT_FORMS/,/^$/p' examples/lm_options.h | grep -o '"[^"]*"' | tr -d '"\n')
+    [ "$rows" ] && [ "$rows" = "$list" ]
+}
+check forms_have_the_order_of_the_library forms_agree
 is_not_printed() { ! build/chat --help >/dev/full; }
 [ -e /dev/full ] && check help_that_cannot_be_printed_is_an_error is_not_printed
 finish

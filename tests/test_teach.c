@@ -394,8 +394,8 @@ static void the_play_of_an_agent_is_recorded(void **state) {
     }
 }
 
-/* Rewards, masks and ends may be left out: no rewards teach no critic, no masks forbid nothing, and without ends all
-   is one episode, whose end is held out. And DAgger goes on from what is recorded already. */
+/* Rewards, masks and ends are optional. Without rewards the critic is not trained; without masks every action is legal;
+   without ends the recording is one episode, whose last part is held out. DAgger continues from what is recorded. */
 static void a_recording_may_lack_what_is_optional(void **state) {
     (void)state;
     const ppo_env env = walk_env();
