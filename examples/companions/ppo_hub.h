@@ -2520,10 +2520,10 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
 
 /* The rows of x from `first` on become the mean of those before. */
 static void ppo__mean_rows(const ppo_tensor *x, int first) {
-    enum { WIDE = 64 };
-    for (int begin = 0; begin < x->cols && first < x->rows; begin += WIDE) {
-        double sum[WIDE] = {0};
-        const int wide = ppo__min_int(x->cols - begin, WIDE);
+    enum { PPO__MEANS = 64 };
+    for (int begin = 0; begin < x->cols && first < x->rows; begin += PPO__MEANS) {
+        double sum[PPO__MEANS] = {0};
+        const int wide = ppo__min_int(x->cols - begin, PPO__MEANS);
         for (int i = 0; i < x->rows; ++i) {
             float *row = x->data + ppo__at(i, x->cols) + begin;
             for (int j = 0; j < wide && i < first; ++j) sum[j] += (double)row[j];
