@@ -138,6 +138,7 @@ static const char *const g_settings[] = {
     "ppo_lm_config.rotary_size needs positions: rotary",
     "ppo_lm_config.nope_layers needs positions: rotary",
     "ppo_lm_config.window_theta needs positions: rotary",
+    "ppo_lm_config.window_theta needs window: not 0",
     "ppo_lm_config.rope_theta needs positions: rotary",
     "ppo_lm_config.rope_scaling needs positions: rotary",
     "ppo_lm_config.rope_factor needs rope_scaling: linear|llama3|yarn",
