@@ -158,20 +158,24 @@ static void control_run(int task, int arm, float rate, int seed) {
     keep(key, v);
 }
 
-/* The rate with the best mean score on the seeds for tuning. */
-static float tuned(int task, int arm) {
-    float best = rates[0];
+/* The index of the best of n settings by its mean on the seeds for tuning. In keys they are at[i], or i if `at` is NULL. */
+static int best_of(const char *study, const char *task, const char *arm, const float *at, int n) {
+    int best = 0;
     double highest = -1e30;
-    for (int i = 0; i < RATES; i++) {
+    for (int i = 0; i < n; i++) {
         double sum = 0;
         for (int k = 0; k < TUNE; k++) {
-            const float *v =
-                find(key_of("control", tasks[task].name, arms[arm].name, (double)rates[i], FIRST_TUNE + k));
+            const float *v = find(key_of(study, task, arm, at ? (double)at[i] : i, FIRST_TUNE + k));
             sum += v ? (double)v[0] : -1e30;
         }
-        if (sum > highest) highest = sum, best = rates[i];
+        if (sum > highest) highest = sum, best = i;
     }
     return best;
+}
+
+/* The best learning rate. */
+static float tuned(int task, int arm) {
+    return rates[best_of("control", tasks[task].name, arms[arm].name, rates, RATES)];
 }
 
 static void control(void) {
@@ -334,19 +338,8 @@ static void words_method(world *w, int method, int setting, int seed) {
     words_run(w, methods[method], setting, seed, 30, method == WORDS_PPO ? text : NULL);
 }
 
-/* The setting with the best mean true reward on the worlds for tuning. */
 static int words_tuned(int method) {
-    int best = 0;
-    double highest = -1e30;
-    for (int i = 0; i < METHOD_SETTINGS; i++) {
-        double sum = 0;
-        for (int k = 0; k < TUNE; k++) {
-            const float *v = find(key_of("words", "letters", methods[method], i, FIRST_TUNE + k));
-            sum += v ? (double)v[0] : -1e30;
-        }
-        if (sum > highest) highest = sum, best = i;
-    }
-    return best;
+    return best_of("words", "letters", methods[method], NULL, METHOD_SETTINGS);
 }
 
 static void words(void) {
