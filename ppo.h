@@ -2741,10 +2741,10 @@ static PPO__NOINLINE ppo_status ppo__array_grow(void *array, size_t element_size
     return PPO_OK;
 }
 
-#define PPO__ROOM(array) \
-    (stbds_arrlenu(array) < stbds_arrcap(array) ? PPO_OK : ppo__array_grow(&(array), sizeof *(array)))
 #define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* has room */
 
+#define PPO__FULL(array)          (!(array) || stbds_header(array)->length == stbds_header(array)->capacity)
+#define PPO__ROOM(array)          (PPO__FULL(array) ? ppo__array_grow(&(array), sizeof *(array)) : PPO_OK)
 #define PPO__PUSH(array, element) (PPO__ROOM(array) ? ppo__failed : (ppo__array_push(array, element), PPO_OK))
 
 /* A place to compute other than the processor, with memory of its own; ppo_cuda.cuh makes one of a GPU.
