@@ -1888,6 +1888,191 @@ static void played_numbers_outside_the_box_are_refused(void **state) {
     }
 }
 
+/* -- several agents in one world -- */
+
+/* Two who turn the knobs by turns, each his own; who waits has an open row. */
+typedef struct pair {
+    knobs knobs;
+    unsigned moves;
+} pair;
+
+static void pair_show(const pair *p, float *obs, ppo_outcome *out) {
+    for (int k = 0; k < 2; k++) {
+        knobs_show(&p->knobs, obs + 2 * k);
+        out[k].waits = p->moves % 2 != (unsigned)k;
+    }
+}
+
+static void pair_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    pair *p = (pair *)state;
+    p->moves = 0;
+    for (int k = 0; k < 2; k++) p->knobs.x[k] = ppo_rng_below(rng, 5);
+    pair_show(p, obs, out);
+}
+
+static void pair_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    pair *p = (pair *)state;
+    const unsigned k = p->moves++ % 2;
+    if (!action[k].box && !action[k].choices) ppo_env_fail("no action of the one at turn");
+    else p->knobs.x[k] += action[k].box ? action[k].box[0] > 0 : (unsigned)action[k].choices[0];
+    p->knobs.x[!k] += ppo_rng_below(rng, 2);
+    pair_show(p, obs, out);
+    out[k].reward = p->knobs.x[0] % 5 == p->knobs.x[1] % 5 ? 1.0f : -0.5f;
+}
+
+static void pair_mask(const void *state, unsigned char *mask) {
+    for (int k = 0; k < 2; k++) knobs_mask(&((const pair *)state)->knobs, mask + 5 * k);
+}
+
+static int pair_open(void *state, void *user, int copy) { return (void)state, (void)user, copy < 0; }
+
+static ppo_env pair_env(ppo_env env) {
+    env.name = "pair";
+    env.agents = env.teams = 2;
+    env.state_size = sizeof(pair);
+    env.reset = NULL, env.step = NULL;
+    env.reset_all = pair_reset, env.step_all = pair_step;
+    if (env.action_mask) env.action_mask = pair_mask;
+    return env;
+}
+
+/* One whose state is in the file, and one that plays its actions again. */
+static ppo_env pairs(int k) {
+    ppo_env env = pair_env(k ? knobs_env(ppo_box(2, -1, 1)) : masked_env());
+    if (k) env.open = pair_open, env.byte_scale = 0.25f;
+    return env;
+}
+
+static ppo_file *checkpoint_of_pair(int k) {
+    static const char *const more[] = {"recurrent=2 self_play=2 snapshot_every=1", ""};
+    const ppo_env env = pairs(k);
+    ppo_config cfg =
+        settings("num_envs=4 rollout_steps=7 minibatch_size=0 objective=kl-penalty total_steps=4000");
+    char figures[FIGURES];
+    assert_ok(ppo_config_set_all(&cfg, more[k]));
+    run r = begin(&env, &cfg);
+    do iterate(&r, figures);
+    while (r.trainer->collector.envs.age[0] < 5);
+    assert_ok(ppo_trainer_save(r.trainer, "pair"));
+    end(&r);
+    return read_file("pair");
+}
+
+/* The array with one number changed, in data. */
+static change with_number(const ppo_file *file, const char *name, int at, double value, double data[512]) {
+    const ppo_array *array = ppo_file_find(file, name);
+    change c = {NULL, NULL, NULL, {0}};
+    if (!array || array->bytes > 512 * sizeof *data) fail_msg("there is no %s", name);
+    memcpy(data, array->data, array->bytes);
+    poke(data, array->type, (size_t)at, value);
+    c.array = *array;
+    c.array.data = data;
+    return c;
+}
+
+static void numbers_that_no_training_of_several_agents_leaves_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        int kind;
+        const char *array;
+        int at;
+        double value;
+        const char *words; /* NULL: those of the array's name */
+    } cases[] = {
+        {0, "environments.age", 1, -1, NULL},
+        {0, "environments.age", 0, 9, NULL}, /* max_steps */
+        {0, "environments.turn", 3, 3, NULL},
+        {0, "environments.turn", 0, 255, NULL},
+        {0, "environments.player", 2, 2, NULL}, /* of two snapshots */
+        {0, "environments.player", 0, -2, NULL},
+        {0, "environments.open", 1, 2, NULL},
+        {0, "environments.earned", 3, NAN, NULL},
+        {0, "environments.match_rng", 10, 5, "random stream"},
+        {0, "environments.match_rng", 21, 4294967295.0, "random stream"},
+        {0, "environments.rng", 21, 5, "random stream"},
+        {0, "environments.action_rng", 43, 5, "random stream"},
+        {0, "trainer.snapshots", 0, -1, NULL},
+        {0, "open.observation", 7, INFINITY, NULL},
+        {0, "open.choices", 0, -1, NULL},
+        {0, "open.choices", 2, 3, "no action of agent 1"}, /* of 3 choices */
+        {0, "open.choices", 7, 2147483647, "no action of agent 3"},
+        {0, "open.mask", 4, 2, NULL},
+        {0, "open.logp", 3, NAN, NULL},
+        {0, "open.policy", 0, NAN, NULL},
+        {0, "open.policy", 19, INFINITY, NULL},
+        {0, "open.recurrent_state", 1, NAN, NULL},
+        {0, "open.start", 0, 2, NULL},
+        {0, "snapshot.1.critic.0.bias", 0, NAN, NULL},
+        {1, "open.box", 0, INFINITY, NULL},
+        {1, "open.log_std", 7, NAN, NULL},
+        {1, "open.policy", 2, NAN, NULL},
+        {1, "environments.played", 0, 0x40000000, "replaying|environment 0"}, /* 2: outside the box */
+        {1, "environments.rng", 0, 17, "replaying|environment 0"},
+        {1, "environments.observation", 2, 0.125, "replaying|environment 0"},
+        {1, "environments.age", 0, 0, "replaying|environment 0"},
+    };
+    double data[512];
+    ppo_file *file[2] = {checkpoint_of_pair(0), checkpoint_of_pair(1)};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const ppo_env env = pairs(cases[i].kind);
+        const change c = with_number(file[cases[i].kind], cases[i].array, cases[i].at, cases[i].value, data);
+        run r = {NULL, NULL};
+        write_changed(file[cases[i].kind], &c, 1, 1, "changed");
+        if (ppo_trainer_resume("changed", &env, NULL, &r.agent, &r.trainer) == PPO_OK)
+            fail_msg("%s[%d] may be %g", cases[i].array, cases[i].at, cases[i].value);
+        assert_fails(ppo_trainer_resume("changed", &env, NULL, &r.agent, &r.trainer), PPO_ERROR_FILE,
+                     cases[i].words ? cases[i].words : cases[i].array);
+        assert_true(!r.agent && !r.trainer);
+    }
+    ppo_file_free(file[0]);
+    ppo_file_free(file[1]);
+}
+
+static void an_episode_of_more_actions_than_the_file_has_is_refused(void **state) {
+    (void)state;
+    const ppo_env env = pairs(1);
+    ppo_file *file = checkpoint_of_pair(1);
+    const ppo_array *array = ppo_file_find(file, "environments.played");
+    change c = {NULL, NULL, NULL, {0}};
+    run r = {NULL, NULL};
+    c.array = *array;
+    c.array.shape[1] = 2 * 4; /* of two steps, of two agents with two numbers each */
+    write_changed(file, &c, 1, 1, "changed");
+    assert_fails(ppo_trainer_resume("changed", &env, NULL, &r.agent, &r.trainer), PPO_ERROR_FILE,
+                 "changed: |environment 0 played|steps, but only 2 are there");
+    c.array.shape[1] = 7;
+    write_changed(file, &c, 1, 1, "changed");
+    assert_fails(ppo_trainer_resume("changed", &env, NULL, &r.agent, &r.trainer), PPO_ERROR_FILE,
+                 "changed: |environments.played");
+    ppo_file_free(file);
+}
+
+/* What a rollout keeps of the step that an agent has begun follows from settings and the environment: where that has
+   changed, episodes begin anew. */
+static void open_steps_without_what_a_rollout_keeps_now_begin_anew(void **state) {
+    (void)state;
+    static const char *const columns[] = {"open.policy", "open.mask", "open.log_std", "open.observation",
+                                          "open.observation_bytes"};
+    int found = 0;
+    for (int k = 0; k < 2; k++) {
+        const ppo_env env = pairs(k);
+        ppo_file *file = checkpoint_of_pair(k);
+        for (int i = 0; i < COUNT(columns); i++) {
+            const change c = {columns[i], NULL, NULL, {0}};
+            run r = {NULL, NULL};
+            if (!ppo_file_find(file, c.without)) continue;
+            found++;
+            write_changed(file, &c, 1, 1, "changed");
+            assert_ok(ppo_trainer_resume("changed", &env, NULL, &r.agent, &r.trainer));
+            for (int e = 0; e < 4; e++) assert_int_equal(r.trainer->collector.row[e], PPO__ROW_COMPLETE);
+            assert_ok(ppo_trainer_iterate(r.trainer, NULL));
+            end(&r);
+        }
+        ppo_file_free(file);
+    }
+    assert_int_equal(found, 6);
+}
+
 /* An environment that only counts can be given an episode that is over. There is no room to note another step. */
 static void counter_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     (void)rng, (void)action, (void)out;
@@ -2459,6 +2644,9 @@ int main(void) {
         TEST(every_array_must_be_there_with_its_type_and_shape),
         TEST(numbers_that_no_training_leaves_are_refused),
         TEST(played_numbers_outside_the_box_are_refused),
+        TEST(numbers_that_no_training_of_several_agents_leaves_are_refused),
+        TEST(an_episode_of_more_actions_than_the_file_has_is_refused),
+        TEST(open_steps_without_what_a_rollout_keeps_now_begin_anew),
         TEST(an_episode_that_is_over_is_not_continued),
         TEST(settings_that_are_none_are_refused_by_name),
         TEST(action_spaces_that_are_none_are_refused),
