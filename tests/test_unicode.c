@@ -132,6 +132,20 @@ static void matches_are_the_first_of_several_and_as_long_as_asked(void **state) 
         {"\357\277\275", "a\377b\355\240\200",
          "(a)[\377](b)[\355][\240][\200]"}, /* bytes that are not UTF-8 */
         {"\\S\\s{2}(?!\\S)|\\s", "a   b", "[a  ][ ](b)"},
+        {"a{2}?b", "aaab", "(a)[aab]"}, /* not lazy: two, or none */
+        {"a{2}?b", "b", "[b]"},
+        {"a{1,2}?", "aa", "[a][a]"},
+        {"x{,}|{a", "xx{,}{a", "(x)[x{,}][{a]"},
+        {"(?i)a(?-i)b", "AbABab", "[Ab](AB)[ab]"},
+        {"(?im-i:a.)b", "a\nbA\nb", "[a\nb](A\nb)"},
+        {"(?i:\305\277)", "sSk\305\277", "[s][S](k)[\305\277]"},
+        {"(?i:\342\204\252)", "kKs\342\204\252", "[k][K](s)[\342\204\252]"},
+        {"\\p{Space}+", "a \t\nb", "(a)[ \t\n](b)"},
+        {"\\p{Digit}+|\\p{Letter}", "a1\331\2432-", "[a][1\331\2432](-)"},
+        {"[\\p{Word}-]+", "a_1-+\302\262b", "[a_1-](+\302\262)[b]"},
+        {"\\p{Word}+", "a\302\262_\302\274b", "[a\302\262_\302\274b]"},
+        {"\\p{XDigit}+", "09afAFg", "[09afAF](g)"},
+        {"\\p{Any}", "a\n", "[a][\n]"},
     };
     for (int k = 0; k < COUNT(cases); k++) {
         ppo_expression *e = expression_of(cases[k][0]);
@@ -185,32 +199,46 @@ static void what_an_expression_cannot_have_is_named(void **state) {
         {"[a", "a [ without a ]"},
         {"[b-a]", "a range whose end comes before its start"},
         {"[\\d-z]", "a range of classes"},
+        {"[a-[b]]", "a range of classes"},
         {"[a-\\d]", "a range of classes"},
         {"[[:alpha:]]", "the class [:alpha:]"},
         {"[a&&]", "an && with nothing on one side"},
+        {"[&&a]", "an && with nothing on one side"},
         {"*a", "a quantifier of nothing"},
         {"{2}", "a quantifier of nothing"},
         {"(?=a)*", "a quantifier of a place"},
         {"(?:ab)++", "a possessive quantifier of a group"},
         {"(?:a?)*", "a repetition of what may be empty"},
+        {"(?:(?:a?){2})+", "a repetition of what may be empty"},
+        {"(?:(?:a*){1})+", "a repetition of what may be empty"},
         {"a{3,2}", "a repetition from 3 to 2 times"},
         {"(?<=ab)", "a look behind at more than one character"},
         {"(?=a(?=bc)d)", "a long look ahead in another"},
         {"(?=ab)(?=bc)(?=cd)(?=de)", "more than 3 long looks ahead"},
+        {"(?=ab)(?=bc)(?=cd)e\\Z", "more than 3 long looks ahead"},
         {"\\p{Alphabetic}", "the property \\p{Alphabetic}"},
         {"\\p{}", "the property \\p{}"},
         {"\\pL", "the escape \\p"},
         {"\\K", "the escape \\K"},
         {"\\xC3", "the escape \\xC3"},
         {"\\x{110000}", "the escape \\x{110000}"},
+        {"\\x{41", "the escape \\x{41"},
+        {"\\x{}", "the escape \\x{}"},
         {"a\\", "a backslash at the end"},
         {"(?i:\\p{Lu})", "a property where case is ignored"},
         {"(?i:\303\251)", "other letters than ASCII's"},
+        {"(?i:[a-\303\251])", "other letters than ASCII's"},
         {"(?i:ss)", "\"ss\""},
         {"\377", "not UTF-8"},
         {"((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((a", "more than 64 groups"},
         {"[[[[[[[[[[[[[[[[[[a]]]]]]]]]]]]]]]]]]", "more than 16 classes"},
         {"a{9000}", "more than 8192 steps"},
+        {"a{1,9000}", "more than 8192 steps"},
+        {"a\001b{9000}\001c", "more than 8192 steps"},
+        {"a\303\251\303\251\303\251\303\251\303\251\303\251\303\251\303\251\303\251\303\251\303\251"
+         "\303\251\303\251\303\251\303\251\303\251\303\251\303\251\303\251\303\251\303\251\303\251"
+         "\303\251\303\251\303\251\303\251\303\251\303\251\303\251\303\251)",
+         "\303\251\": a ) without a ("}, /* the message shows whole characters */
         {"(?:(?:a{99}){99}){99}", "more than 8192 steps"},
         {"(?:a\001b)*a(?:a\001b){20}",
          "more than 4096 states"}, /* \001: in place of what separates words below */
@@ -223,10 +251,23 @@ static void what_an_expression_cannot_have_is_named(void **state) {
         assert_fails(ppo_expression_create(pattern, &e), PPO_ERROR_ARGUMENT, cases[k][1]);
         assert_null(e);
     }
-    char many[2000] = "";
+    char many[2048] = "";
     for (int k = 0; k < 300; k++)
         many[strlen(many) + (size_t)put_utf8(0x4e00 + 2 * k, many + strlen(many))] = 0;
     assert_fails(ppo_expression_create(many, &e), PPO_ERROR_ARGUMENT, "more than 256 characters and classes");
+    memset(many, 0, sizeof many);
+    for (int k = 0; k < 100; k++) /* [x-z][z-~]: three classes of characters */
+        for (int i = 0; i < 2; i++) {
+            strcat(many, "[");
+            many[strlen(many) + (size_t)put_utf8(0x4e00 + 8 * k + 2 * i, many + strlen(many))] = 0;
+            strcat(many, "-");
+            many[strlen(many) + (size_t)put_utf8(0x4e00 + 8 * k + 2 * i + 2, many + strlen(many))] = 0;
+            strcat(many, "]");
+        }
+    assert_fails(ppo_expression_create(many, &e), PPO_ERROR_ARGUMENT, "more than 255 classes of characters");
+    static char long_one[9000];
+    memset(long_one, 'a', sizeof long_one - 1);
+    assert_fails(ppo_expression_create(long_one, &e), PPO_ERROR_ARGUMENT, "more than 8191 parts");
     assert_fails(ppo_expression_create(NULL, &e), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_expression_create("a", NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_expression_cut(NULL, "a", 1, see_piece, NULL), PPO_ERROR_ARGUMENT, "NULL");
