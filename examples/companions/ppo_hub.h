@@ -3327,7 +3327,8 @@ static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
     if (!all && !gemma && !ppo__hub_is(hub, "use_sliding_window", "yes")) return c->window = 0, PPO_OK;
     list = ppo__hub_get(hub, "layer_types");
     if (list) return ppo__hub_layers(hub, list, "sliding_attention", "full_attention", c);
-    if (ppo__family_is(c, "smollm3")) return c->window_layers = c->nope_layers, PPO_OK;
+    if (ppo__family_is(c, "smollm3")) /* those without positions, if there are any */
+        return c->window_layers = c->nope_layers, c->window *= c->nope_layers != 0, PPO_OK;
     const char *from =
         all ? NULL : ppo__hub_text(hub, gemma ? "sliding_window_pattern" : "max_window_layers");
     int64_t first = from ? ppo__parse_digits(from, &rest) : all ? 0 : gemma ? 6 : 28;
