@@ -209,6 +209,19 @@ static void a_template_is_recognized_however_it_is_written(void **state) {
          "{{ 'Today Date: ' + date_string + '\\n\\n' }}{{ '<|start_header_id|>' + message['role'] + "
          "'<|end_header_id|>\\n\\n<think>' + message['content'] | trim + '<|eot_id|>' }}",
          -2},
+        /* dashes take the spaces on their side, and a condition that some begin with is none */
+        {" \n{%- for message in messages -%}\n  {{- '<|im_start|>' + message.role + '\\n' + message.content "
+         "+ "
+         "'<|im_end|>' + '\n' -}}  {%- endfor -%} {%- if add_generation_prompt -%} {{- "
+         "'<|im_start|>assistant\\n' -}}\n\n{%- endif -%}  ",
+         PPO_CHATML},
+        {"{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}"
+         "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+         "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
+         "{% endif %}",
+         PPO_CHATML},
+        {"{% set n = 5 % 3 %}{{ {'a': 1}['a'] }}{{ 'it\\'s' }}", -2},
+        {"{{ 'it\\", -2},
         {"{{ unfinished", -2},
         {"{% 'unfinished", -2},
         {"{# unfinished", -2},
@@ -346,6 +359,127 @@ static void today_is_the_date(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+/* The text of a chat, or NULL: it is refused. */
+static const char *text_of(const ppo_tokenizer *tok, int form, const ppo_message *said, int count,
+                           int reply) {
+    static char text[1024];
+    const ppo_chat_how how = {form, 0, "today"};
+    ppo_tokens tokens = {0};
+    const ppo_status status = ppo_tokens_add_chat_as(&tokens, tok, &how, said, count, reply);
+    if (!status) assert_ok(ppo_decode(tok, tokens.token, tokens.start[1], text, sizeof text, NULL));
+    ppo_tokens_free(&tokens);
+    return status ? NULL : text;
+}
+
+/* In the tokenizer.json of a folder, the special token takes the spaces on a side: lstrip, rstrip. */
+static void let_strip(const char *name, const char *side) {
+    char *text = NULL, find[64];
+    snprintf(find, sizeof find, "\"content\": \"%s\"", name);
+    assert_ok(ppo_text_load("chat/tokenizer.json", &text, NULL));
+    char *at = strstr(text, find);
+    assert_non_null(at);
+    snprintf(find, sizeof find, "\"%s\": false", side);
+    at = strstr(at, find);
+    assert_non_null(at);
+    memcpy(at + strlen(find) - 5, " true", 5);
+    assert_ok(ppo_text_save("chat/tokenizer.json", text, strlen(text)));
+    ppo_text_free(text);
+}
+
+/* As Hugging Face's tokenizers do where the text of a chat has the token's name: so do phi3's. */
+static void a_special_token_takes_the_spaces_beside_it(void **state) {
+    (void)state;
+    static const ppo_message said[] = {{"user", "  a b \n"}, {"assistant", "\n c "}},
+                             blank = {"user", " \n "};
+    ppo_tokenizer *tok = in_folder("<s>", "<|endoftext|>", NULL);
+    assert_string_equal(text_of(tok, PPO_CHAT_PHI3, said, 2, 0),
+                        "<|user|>\n  a b \n<|end|>\n<|assistant|>\n\n c <|end|>\n<|endoftext|>");
+    ppo_tokenizer_free(tok), tok = NULL;
+    let_strip("<|user|>", "rstrip"), let_strip("<|assistant|>", "rstrip"), let_strip("<|end|>", "rstrip");
+    assert_ok(ppo_tokenizer_load("chat", &tok));
+    assert_string_equal(text_of(tok, PPO_CHAT_PHI3, said, 2, 0),
+                        "<|user|>a b \n<|end|><|assistant|>c <|end|><|endoftext|>");
+    assert_string_equal(text_of(tok, PPO_CHAT_PHI3, &blank, 1, 1), "<|user|><|end|><|assistant|>");
+    ppo_tokenizer_free(tok), tok = NULL;
+    let_strip("<|end|>", "lstrip");
+    assert_ok(ppo_tokenizer_load("chat", &tok));
+    assert_string_equal(text_of(tok, PPO_CHAT_PHI3, said, 1, 1), "<|user|>a b<|end|><|assistant|>");
+    ppo_tokenizer_free(tok);
+}
+
+static void messages_of_systems_and_tools_are_where_a_form_has_them(void **state) {
+    (void)state;
+    static const ppo_message later[] = {{"user", "a"}, {"system", ""}, {"system", "s"}, {"assistant", "b"}};
+    static const ppo_message tools[] = {{"user", "a"},
+                                        {"assistant", "<think>\nt\n</think>\n\nb"},
+                                        {"user", "<tool_response>\n1\n</tool_response>"},
+                                        {"assistant", "c"}};
+    static const ppo_message odd[] = {{"user", "\034 a\037"}, {"assistant", "b\035\036"}};
+    ppo_tokenizer *tok = in_folder("<s>", "</s>", NULL);
+    assert_string_equal(text_of(tok, PPO_CHATML, later, 3, 0),
+                        "<|im_start|>user\na<|im_end|>\n<|im_start|>system\n<|im_end|>\n"
+                        "<|im_start|>system\ns<|im_end|>\n");
+    assert_string_equal(text_of(tok, PPO_CHAT_PHI35, later, 4, 0),
+                        "<|user|>\na<|end|>\n<|system|>\ns<|end|>\n<|assistant|>\nb<|end|>\n</s>");
+    assert_null(strstr(text_of(tok, PPO_CHAT_SMOLLM3, later, 4, 0), "\ns<"));
+    /* what was thought since the last question stays */
+    assert_string_equal(text_of(tok, PPO_CHAT_QWEN3, tools, 4, 0),
+                        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\nt\n</think>\n\n"
+                        "b<|im_end|>\n<|im_start|>user\n<tool_response>\n1\n</tool_response><|im_end|>\n"
+                        "<|im_start|>assistant\n<think>\n\n</think>\n\nc<|im_end|>\n");
+    /* as Python's strip() does */
+    assert_string_equal(text_of(tok, PPO_CHAT_GEMMA, odd, 2, 0),
+                        "<s><start_of_turn>user\na<end_of_turn>\n<start_of_turn>model\nb<end_of_turn>\n");
+    /* a reply to nothing */
+    assert_string_equal(text_of(tok, PPO_CHATML, NULL, 0, 1), "<|im_start|>assistant\n");
+    assert_string_equal(text_of(tok, PPO_CHAT_GEMMA, NULL, 0, 1), "<start_of_turn>model\n");
+    assert_string_equal(text_of(tok, PPO_CHAT_GEMMA3, NULL, 0, 1), "<start_of_turn>model\n");
+    ppo_tokenizer_free(tok);
+}
+
+static void a_form_whose_tokens_are_not_there_is_refused(void **state) {
+    (void)state;
+    static const ppo_message said[] = {{"user", "a"}, {"assistant", "b"}};
+    ppo_tokenizer *tok = in_folder("<s>", "</s>", NULL);
+    ppo_tokens tokens = {0};
+    assert_ok(ppo_text_save("chat/tokenizer_config.json", "{}", 2));
+    for (int alone = 0; alone < 2; alone++) { /* of a folder that names no ends; and of none */
+        ppo_tokenizer_free(tok), tok = NULL;
+        if (alone) assert_ok(ppo_tokenizer_bytes(specials, COUNT(specials), &tok));
+        else assert_ok(ppo_tokenizer_load("chat", &tok));
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, PPO_CHAT_PHI3, said, 2, 0), PPO_ERROR_ARGUMENT,
+                     "the tokenizer has no token \"eos\"");
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, PPO_CHAT_GEMMA, said, 2, 0), PPO_ERROR_ARGUMENT,
+                     "the tokenizer has no token \"bos\"");
+        assert_int_equal(tokens.count, 0);
+    }
+    ppo_tokenizer_free(tok);
+    ppo_tokens_free(&tokens);
+}
+
+static ppo_status use_chats(void *user) {
+    static const ppo_message said[] = {{"system", "/no_think s"}, {"user", "a"}, {"assistant", "b"}};
+    static const ppo_message briefly[] = {{"system", "s /system_override"}, {"user", "a"}};
+    const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
+    ppo_tokens tokens = {0};
+    int form = 0;
+    ppo_status status = ppo_chat_form(tok, &form);
+    ppo_chat_how how = {PPO_CHAT_SMOLLM3, 1, NULL};
+    if (!status) status = ppo_tokens_add_chat_as(&tokens, tok, &how, said, 3, 0);
+    if (!status) status = ppo_tokens_add_chat_as(&tokens, tok, &how, briefly, 2, 1);
+    how.form = PPO_CHAT_OWN;
+    if (!status) status = ppo_tokens_add_chat_as(&tokens, tok, &how, said, 3, 0);
+    ppo_tokens_free(&tokens);
+    return status;
+}
+
+static void every_failing_allocation_of_a_chat_is_reported(void **state) {
+    (void)state;
+    ppo_tokenizer *tok = in_folder("<s>", "</s>", ppo_chat_template(PPO_CHAT_LLAMA3));
+    assert_true(fail_each_site(use_chats, tok, 1) >= 10);
+    ppo_tokenizer_free(tok);
+}
+
 /* -- sampling -- */
 
 /* What RepetitionPenaltyLogitsProcessor makes of logits. */
@@ -445,6 +579,12 @@ static void sampling_is_what_the_folder_says(void **state) {
         {"{\"do_sample\": true, \"temperature\": 0}", "generation_config.json: temperature is 0", 0, 0, 0, 0,
          0, 0, 0},
         {"{\"do_sample\": 1}", "chat/generation_config.json", 0, 0, 0, 0, 0, 0, 0},
+        {"{\"do_sample\": true, \"temperature\": \"hot\", \"top_p\": [], \"top_k\": true}",
+         "sampling, top_k 50", 1, 0, 50, 1, 1, 0, 1},
+        {"{\"do_sample\": true, \"temperature\": -1, \"top_k\": 3, \"top_p\": 0.5}", "temperature is -1", 0,
+         0, 0, 0, 0, 0, 0},
+        {"{\"do_sample\": true, \"temperature\": 1e999}", "expected a finite number", 0, 0, 0, 0, 0, 0, 0},
+        {"{\"do_sample\": ", "generation_config.json", 0, 0, 0, 0, 0, 0, 0},
     };
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_sampling how = ppo_sampling_default();
@@ -462,6 +602,17 @@ static void sampling_is_what_the_folder_says(void **state) {
         assert_true(how.temperature == cases[i].temperature && how.top_p == cases[i].top_p);
         assert_true(how.min_p == cases[i].min_p && how.repetition_penalty == cases[i].penalty);
     }
+    /* a line that is too short is cut, and a .gguf file says nothing */
+    ppo_sampling how = ppo_sampling_default();
+    char says[9] = "no words";
+    assert_ok(ppo_text_save("chat/generation_config.json", cases[3].json, strlen(cases[3].json)));
+    assert_ok(ppo_sampling_load("chat", &how, says, sizeof says));
+    assert_string_equal(says, "sampling");
+    assert_true(how.top_k == 20);
+    assert_ok(ppo_sampling_load("chat", &how, NULL, 0));
+    assert_ok(ppo_text_save("chat/generation_config.json", "GGUF\3\0\0\0", 8));
+    assert_ok(ppo_sampling_load("chat/generation_config.json", &how, says, sizeof says));
+    assert_string_equal(says, "");
     remove("chat/generation_config.json");
 }
 
@@ -474,6 +625,10 @@ int main(void) {
         cmocka_unit_test(a_prompt_and_its_completion_are_one_chat),
         cmocka_unit_test(a_chat_without_a_place_in_the_form_is_refused),
         cmocka_unit_test(today_is_the_date),
+        cmocka_unit_test(a_special_token_takes_the_spaces_beside_it),
+        cmocka_unit_test(messages_of_systems_and_tools_are_where_a_form_has_them),
+        cmocka_unit_test(a_form_whose_tokens_are_not_there_is_refused),
+        cmocka_unit_test(every_failing_allocation_of_a_chat_is_reported),
         cmocka_unit_test(min_p_and_the_penalty_are_those_of_transformers),
         cmocka_unit_test(a_generator_penalizes_what_its_sequence_has),
         cmocka_unit_test(sampling_is_what_the_folder_says),

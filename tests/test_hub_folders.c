@@ -86,6 +86,16 @@ static const char pieces_json[] = "{\"added_tokens\": [" ADDED(
            "\"" LOW "\": 1, \"" LOW "a\": 2, \"<0x0A>\": 3, \"<0xZZ>\": 4, \"<s>\": 5}, \"merges\": [\"" LOW
            " a\"]}}";
 
+static const char unigram_json[] = "{\"added_tokens\": [" ADDED(
+    "0",
+    "<s>") "], \"normalizer\": null, \"pre_tokenizer\": {\"type\": \"Metaspace\", "
+           "\"replacement\": \"" LOW
+           "\", \"prepend_scheme\": \"never\"}, \"post_processor\": null, \"decoder\": {\"type\": "
+           "\"Metaspace\", \"replacement\": \"" LOW
+           "\", \"prepend_scheme\": \"never\"}, \"model\": {\"type\": \"Unigram\", "
+           "\"unk_id\": 0, \"vocab\": [[\"<s>\", 0], [\"a\", -2.5], [\"b\", -2.5], [\"ab\", -4.75], [\"" LOW
+           "\", -1]]}}";
+
 static ppo_status load_changed(const char *json, const char *old, const char *by, ppo_tokenizer **tok) {
     char *text = replaced(json, old, by);
     write_text("in/tokenizer.json", text);
@@ -146,6 +156,40 @@ static void what_tokenizers_cannot_have_is_named(void **state) {
          "{\"type\": \"Fuse\"}, {\"type\": \"ByteFallback\"}", "decoder \"ByteFallback\""},
         {pieces_json, "{\"type\": \"ByteFallback\"}", "{\"type\": \"ByteLevel\"}", "decoder \"ByteLevel\""},
         {pieces_json, "\"post_processor\": null",
+         "\"post_processor\": {\"type\": \"BertProcessing\", \"cls\": \"<s>\", \"sep\": [\"<s>\", 5]}",
+         "BertProcessing"},
+        {pieces_json, "\"post_processor\": null",
+         "\"post_processor\": {\"type\": \"BertProcessing\", \"cls\": [\"<s>\"], \"sep\": [\"<s>\", 5]}",
+         "BertProcessing"},
+        {pieces_json, "\"post_processor\": null",
+         "\"post_processor\": {\"type\": \"BertProcessing\", \"cls\": [\"<s>\", 3], \"sep\": [\"<s>\", 5]}",
+         "BertProcessing"},
+        {pieces_json, "\"post_processor\": null",
+         "\"post_processor\": {\"type\": \"BertProcessing\", \"cls\": [\"a\", 0, 1], \"sep\": [\"<s>\", 5]}",
+         "BertProcessing"},
+        {pieces_json, "\"post_processor\": null",
+         "\"post_processor\": {\"type\": \"RobertaProcessing\", \"cls\": [\"<s>\", 5]}", "RobertaProcessing"},
+        {unigram_json, "\"replacement\": \"" LOW "\", \"prepend_scheme\": \"never\"}, \"post",
+         "\"replacement\": \"\", \"prepend_scheme\": \"never\"}, \"post", "replacement"},
+        {unigram_json, "\"replacement\": \"" LOW "\", \"prepend_scheme\": \"never\"}, \"post",
+         "\"replacement\": \"ab\", \"prepend_scheme\": \"never\"}, \"post", "replacement"},
+        {unigram_json, "\"replacement\": \"" LOW "\", \"prepend_scheme\": \"never\"}, \"post",
+         "\"replacement\": null, \"prepend_scheme\": \"never\"}, \"post", "replacement"},
+        {unigram_json, "\"replacement\": \"" LOW "\", \"prepend_scheme\": \"never\"}, \"model",
+         "\"prepend_scheme\": \"never\"}, \"model", "Metaspace without a replacement"},
+        {unigram_json, "\"replacement\": \"" LOW "\", \"prepend_scheme\": \"never\"}, \"model",
+         "\"replacement\": \"\"}, \"model", "Metaspace without a replacement"},
+        {pieces_json, "{\"type\": \"ByteFallback\"}",
+         "{\"type\": \"Metaspace\", \"replacement\": \"" LOW "\"}", "decoder \"Metaspace\""},
+        {unigram_json, "[\"a\", -2.5]", "7", "a piece that is not [text, score]"},
+        {unigram_json, "[\"a\", -2.5]", "[\"a\"]", "a piece that is not [text, score]"},
+        {unigram_json, "[\"a\", -2.5]", "[\"a\", \"b\"]", "expected a finite number"},
+        {unigram_json, "[\"a\", -2.5]", "[\"a\", -2.5.1]", "expected a finite number"},
+        {unigram_json, "[\"a\", -2.5]", "[\"a\", -1e999]", "expected a finite number"},
+        {unigram_json, "\"unk_id\": 0, ", "", "Unigram without unk_id"},
+        {unigram_json, "\"unk_id\": 0", "\"unk_id\": 5", "Unigram without unk_id"},
+        {unigram_json, "\"unk_id\": 0", "\"unk_id\": 0.5", "a whole number"},
+        {pieces_json, "\"post_processor\": null",
          "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{}]}",
          "TemplateProcessing with \"no id\""},
         {pieces_json, "\"post_processor\": null",
@@ -178,6 +222,8 @@ static void what_tokenizers_cannot_have_is_named(void **state) {
     assert_ok(load_changed(bytes_json, "NFC", "NFC", &tok));
     ppo_tokenizer_free(tok), tok = NULL;
     assert_ok(load_changed(pieces_json, "BPE", "BPE", &tok));
+    ppo_tokenizer_free(tok), tok = NULL;
+    assert_ok(load_changed(unigram_json, "a", "a", &tok));
     ppo_tokenizer_free(tok);
     for (int i = 0; i < COUNT(cases); i++) {
         assert_fails(load_changed(cases[i].json, cases[i].old, cases[i].by, &tok), PPO_ERROR_FILE,
@@ -245,6 +291,13 @@ static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
          3,
          "a  a"},
         {pieces_json, "\"unk_token\": \"<s>\"", "\"unk_token\": null", "xax", {0}, 1, "a"},
+        {unigram_json, "-4.75", "-4.75", "ab ab", {3, 4, 3}, 3, "ab ab"},
+        {unigram_json, "-4.75", "-5.25", "ab", {1, 2}, 2, "ab"},
+        {unigram_json, "-4.75", "-475e-2", "ab", {3}, 1, "ab"},
+        {unigram_json, "-4.75", "-0.0525E+2", "ab", {1, 2}, 2, "ab"},
+        {unigram_json, "-4.75", "-4.7500000000000000000000001", "ab", {3}, 1, "ab"},
+        {unigram_json, "-4.75", "-0.0000000000000000000000001", "ab", {3}, 1, "ab"},
+        {unigram_json, "-4.75", "-525000000000000000000000", "ab", {1, 2}, 2, "ab"},
     };
     empty("in");
     for (int i = 0; i < COUNT(cases); i++) {
@@ -356,10 +409,9 @@ static void a_chat_template_is_compared_with_the_forms(void **state) {
         int form; /* that writes the same; -1: none */
         int says; /* the form whose note says: */
         const char *words;
-    } cases[] = {
-        {zephyr, PPO_CHAT_ZEPHYR, PPO_CHATML, "in another form"},
-        {"<|im_start|>", -1, PPO_CHATML, "compare what it writes"},
-        {"anything", -1, PPO_CHAT_ZEPHYR, "none of the forms"}};
+    } cases[] = {{zephyr, PPO_CHAT_ZEPHYR, PPO_CHATML, "in another form"},
+                 {"<|im_start|>", -1, PPO_CHATML, "compare what it writes"},
+                 {"anything", -1, PPO_CHAT_ZEPHYR, "none of the forms"}};
     for (int i = 0; i < COUNT(cases) + 3; i++) {
         const char *text = i < COUNT(cases) ? cases[i].text : ppo_chat_template(i - COUNT(cases));
         const int form = i < COUNT(cases) ? cases[i].form : i - COUNT(cases);
@@ -368,7 +420,8 @@ static void a_chat_template_is_compared_with_the_forms(void **state) {
         const ppo_status status = ppo_chat_form(tok, &own);
         assert_int_equal(own, form);
         assert_int_equal(status, form < 0 ? PPO_ERROR_ARGUMENT : PPO_OK);
-        for (int f = 0; f < PPO_CHAT_FORMS; f++) assert_int_equal(*ppo_tokenizer_chat_note(tok, f) == 0, f == form);
+        for (int f = 0; f < PPO_CHAT_FORMS; f++)
+            assert_int_equal(*ppo_tokenizer_chat_note(tok, f) == 0, f == form);
         if (i < COUNT(cases))
             assert_non_null(strstr(ppo_tokenizer_chat_note(tok, cases[i].says), cases[i].words));
         assert_string_equal(ppo_tokenizer_chat_note(tok, -1), "");
@@ -676,6 +729,7 @@ static ppo_status load_config(const char *family, const char *old, const char *b
     "\"local\", \"local\", \"local\", \"local\", \"local\", \"local\", \"local\", \"local\", \"local\", " \
     "\"local\", "
 #define LAYERS "\"num_hidden_layers\": 3"
+#define ROPES  "\"no_rope_layers\": [1, 1, 1]"
 #define WINDOW "\"sliding_window\": 4, \"use_sliding_window\": true"
 static void what_a_config_cannot_say_is_named(void **state) {
     (void)state;
@@ -724,6 +778,15 @@ static void what_a_config_cannot_say_is_named(void **state) {
         {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]", "[[[\"global\"], 100]]",
          "lists 64 layers of 3"},
         {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]", "[[[\"global\"], 1.5]]", "a whole number"},
+        {"smollm3", ROPES, "\"no_rope_layer_interval\": 0", "no_rope_layer_interval \"0\" is not known"},
+        {"smollm3", ROPES, "\"no_rope_layer_interval\": 1.5", "no_rope_layer_interval \"1.5\" is not known"},
+        {"smollm3", ROPES, "\"no_rope_layer_interval\": \"x\"", "no_rope_layer_interval \"x\" is not known"},
+        {"smollm3", ROPES, "\"no_rope_layers\": [1, 0]", "no_rope_layers lists 2 layers of 3"},
+        {"smollm3", ROPES, "\"no_rope_layers\": [1, 1.5, 1]", "a whole number"},
+        {"smollm3", ROPES, "\"no_rope_layers\": 3", "expected \"[\""},
+        {"gemma3_text", ": 256", ": \"x\"", "query_pre_attn_scalar \"x\" is not known"},
+        {"gemma3_text", ": 256", ": 1e10", "query_pre_attn_scalar \"1e10\" is not known"},
+        {"gemma3_text", ": 256", ": 0", "query_pre_attn_scalar \"0\" is not known"},
         {"gpt_neox", "\"rotary_pct\": 1", "\"rotary_pct\": 0", "rotary_pct \"0\" is not known"},
         {"gpt_neox", "\"rotary_pct\": 1", "\"rotary_pct\": 1.5", "rotary_pct \"1.5\" is not known"},
         {"gpt_neox", "\"rotary_pct\": 1", "\"rotary_pct\": \"half\"", "rotary_pct \"half\" is not known"},
@@ -775,6 +838,14 @@ static void what_a_config_says_is_the_models(void **state) {
         {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]",
          "[[[\"local\", \"local\"], 0], [[\"global\"], 2], [[\"local\"], 1]]", 256, 4, -1, 0},
         {"gpt_neox", "\"rotary_pct\": 1", "\"rotary_pct\": 0.5", 0, 0, -1, 2},
+        {"gpt_neo", ",\n  \"attention_types\": [[[\"global\", \"local\", \"global\"], 1]]", "", 256,
+         UINT64_C(0xaaaaaaaaaaaaaaaa), -1, 0},
+        {"smollm3", ROPES, WINDOW ", \"no_rope_layers\": [1, 0, 1]", 4, 2, -1, 4},
+        {"smollm3", ROPES, WINDOW ", \"no_rope_layer_interval\": 2", 4, 2, -1, 4},
+        {"smollm3", ROPES, WINDOW ", \"no_rope_layer_interval\": 1", 4, 7, -1, 4},
+        {"smollm3", ROPES, WINDOW ", \"no_rope_layer_interval\": 99", 0, 0, -1, 4}, /* all have positions */
+        {"smollm3", ROPES, WINDOW ", " ROPES, 0, 0, -1, 4},
+        {"smollm3", ROPES, "\"no_rope_layers\": [1, 0, 1, 0, 0]", 0, 0, -1, 4},
         {"gpt_neox", "\"rotary_pct\": 1", "\"partial\": 1", 0, 0, -1,
          1}, /* a quarter: refused, as it is odd */
         {"gpt_neox", "\"rotary_pct\": 1", "\"rope_parameters\": {\"partial_rotary_factor\": 1}", 0, 0, -1, 4},

@@ -255,8 +255,8 @@ static const char *ppo__plain_tag(const char *text, char *out, size_t *n) {
         const char c = *text;
         if (!quote && c == ends && text[1] == '}') break;
         if (quote ? c == quote : c == '\'' || c == '"') {
-            if (!quote && *n && out[*n - 1] == '[') out[*n - 1] = '.';
-            if (quote && text[1] == ']') ++text;
+            if (quote) text += text[1] == ']';
+            else if (out[*n - 1] == '[') out[*n - 1] = '.';
             quote = quote ? (char)0 : c;
         } else if (quote && c == '\\' && text[1]) {
             ++text;
