@@ -51,7 +51,7 @@ static const struct {
     {"numbers_beside_a_picture", "box 2 -1 1", "conv=3x2x1,5x1x1 normalize_obs=yes shared_trunk=yes", 1, 2},
     {"numbers_beside_pools", "discrete 4", "conv=3x1x1,0x2x1,0x1x1 activation=relu recurrent=4", 0, 1,
      OBS - 3},
-    {"int8_numbers_beside", "discrete 4", "conv=3x2x1,5x1x1 hidden=none", 0, 1, OBS - 3, 1},
+    {"int8_numbers_beside", "discrete 4", "conv=3x2x1,5x1x1 hidden=none activation=gelu_erf", 0, 1, OBS - 3, 1},
     {"int8_layer_norm", "box 3 -2 2", "normalize_obs=yes layer_norm=yes squash=yes", 2, 5, 7, 1},
     {"int8_convolution", "discrete 4", "conv=3x2x1,5x1x1 recurrent=6 shared_trunk=yes activation=relu", 0, 1,
      0, 1},

@@ -159,7 +159,9 @@ static void what_does_not_fit_is_refused(void **state) {
     } cases[] = {{{2, 3, 4}, 4, 1, 0, "conv|kernel of 4|3 x 4"},
                  {{2, 3, 4}, 0, 1, 0, "kernel of 0"},
                  {{2, 3, 4}, 2, 0, 0, "moved by 0"},
+                 {{2, 4, 3}, 4, 1, 0, "kernel of 4|4 x 3"},
                  {{2, 3, 4}, 2, INT_MAX, 0, "moved by 2147483647"},
+                 {{2, 4, 3}, 2, 4, 0, "moved by 4|4 x 3"},
                  {{0, 3, 4}, 2, 1, 0, "no pictures of 0 channels"},
                  {{2, -3, 4}, 2, 1, 0, "-3 x 4"},
                  {{65536, 65536, 1}, 1, 1, 0, "no pictures"},
@@ -188,6 +190,63 @@ static void what_does_not_fit_is_refused(void **state) {
     }
     ppo_tape_free(tape);
     drop(&x), drop(&w), drop(&b), drop(&odd);
+}
+
+/* Nothing of the weight is read. */
+static void results_that_are_too_large_are_refused(void **state) {
+    (void)state;
+    ppo_tensor x = tensor(1, 24, NULL), w = {1, INT_MAX, x.data, NULL};
+    int shape[3] = {1, 4, 6};
+    ppo_tape *tape = NULL;
+    assert_ok(ppo_tape_create(&tape));
+    assert_null(ppo_tape_conv(tape, &x, shape, &w, NULL, 1, 1, PPO_IDENTITY));
+    assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT,
+                 "conv: pictures of 2147483647 channels, 4 x 6 pixels are too large");
+    w.cols = 2, w.rows = 3; /* and a weight that does not fit, without a bias */
+    ppo_tape_reset(tape);
+    assert_null(ppo_tape_conv(tape, &x, shape, &w, NULL, 1, 1, PPO_IDENTITY));
+    assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, "conv: a weight (3, 2) and a bias (0, 0)");
+    ppo_tape_free(tape);
+    drop(&x);
+}
+
+/* The largest of numbers of which one is none is none, wherever it is, as in PyTorch. */
+static void a_pool_shows_what_is_no_number(void **state) {
+    (void)state;
+    for (int at = 0; at < 4; at++) {
+        float data[8] = {1, 2, 3, 4, 8, 7, 6, 5}, grad[8] = {0};
+        ppo_tensor x = {2, 4, data, grad};
+        int shape[3] = {1, 2, 2};
+        ppo_tape *tape = NULL;
+        data[at] = NAN;
+        assert_ok(ppo_tape_create(&tape));
+        ppo_tensor *y = ppo_tape_max_pool(tape, &x, shape, 2, 1);
+        assert_ok(ppo_tape_status(tape));
+        assert_nan(y->data[0]);
+        assert_true(y->data[1] == 8);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, y)));
+        for (int i = 0; i < 8; i++) assert_true(grad[i] == (i == 4));
+        ppo_tape_free(tape);
+    }
+}
+
+static ppo_status compute_stack(void *user) {
+    int activation = PPO_GELU;
+    ppo_tape *tape = NULL;
+    ppo_status status = ppo_tape_create(&tape);
+    ppo_tensor *sum = status ? NULL : stack(tape, (ppo_tensor *const *)user, &activation);
+    if (!status) status = sum ? ppo_tape_backward(tape, sum) : ppo_tape_status(tape);
+    ppo_tape_free(tape);
+    return status;
+}
+
+static void convolutions_without_memory_are_refused(void **state) {
+    (void)state;
+    ppo_tensor x = tensor(2, 60, NULL), w = tensor(8, 3, NULL), b = tensor(1, 3, NULL),
+               w2 = tensor(27, 2, NULL);
+    ppo_tensor *in[] = {&x, &w, &b, &w2};
+    assert_true(fail_each_site(compute_stack, in, 1) > 2);
+    drop(&x), drop(&w), drop(&b), drop(&w2);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -517,6 +576,9 @@ int main(void) {
         cmocka_unit_test(gradients_are_central_differences),
         cmocka_unit_test(a_pictures_bits_do_not_depend_on_its_batch),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(results_that_are_too_large_are_refused),
+        cmocka_unit_test(a_pool_shows_what_is_no_number),
+        cmocka_unit_test_teardown(convolutions_without_memory_are_refused, restore_allocator),
         cmocka_unit_test(the_first_ratio_is_exactly_one),
         cmocka_unit_test(initial_weights_are_orthogonal_or_uniform),
         cmocka_unit_test(settings_that_fit_no_picture_are_refused),

@@ -695,6 +695,71 @@ static void an_allocation_that_fails_is_reported_and_leaves_nothing(void **state
     assert_true(fail_each_allocation(adapt_all, NULL) > 20);
 }
 
+/* A step of gradients through blocks that are computed again; and PPO that is saved and resumed. */
+static ppo_status learn_all(void *user) {
+    ppo_lm *lm = (ppo_lm *)user, *reference = NULL;
+    ppo_tokens prompts = {0};
+    const ppo_tokens tokens = golden_tokens();
+    const int token = 1;
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    ppo_rlhf *rlhf = NULL, *resumed = NULL;
+    ppo_tape *own = NULL;
+    ppo_status status = ppo_tape_create(&own);
+    if (!status) {
+        ppo_tape_checkpointing(own, 1);
+        ppo_tensor *logp = ppo_lm_response(own, lm, &tokens, 1, PPO_POLICY).logp;
+        if (logp) ppo_params_zero_grad(lm->params);
+        status = logp ? ppo_tape_backward(own, ppo_tape_mean(own, logp)) : ppo_tape_status(own);
+    }
+    c.prompts = 2, c.samples = 1, c.minibatch_size = 2, c.epochs = 1, c.sampling.max_new_tokens = 2;
+    c.learning_rate = 0, c.kl_coef = 0.01f; /* the weights stay those of the run before */
+    if (!status) status = ppo_lm_copy(lm, 0, &reference);
+    if (!status) status = ppo_tokens_add(&prompts, &token, 1, 1);
+    if (!status) status = ppo_rlhf_create(lm, reference, NULL, &prompts, reward_threes, NULL, &c, &rlhf);
+    if (!status) status = ppo_rlhf_iterate(rlhf, NULL);
+    if (!status) status = ppo_rlhf_save(rlhf, "run.safetensors");
+    if (!status)
+        status = ppo_rlhf_resume("run.safetensors", lm, reference, NULL, &prompts, reward_threes, NULL, &c,
+                                 &resumed);
+    ppo_rlhf_free(resumed);
+    ppo_rlhf_free(rlhf);
+    ppo_tokens_free(&prompts);
+    ppo_lm_free(reference);
+    ppo_tape_free(own);
+    return status;
+}
+
+static void learning_without_memory_is_reported_and_leaves_nothing(void **state) {
+    (void)state;
+    ppo_lm_config c = lm_config(FAMILY_VOCAB, 30, 8, 1, 2);
+    ppo_lm *base = NULL;
+    assert_ok(ppo_lm_config_family(&c, "qwen3"));
+    c.hidden = 8;
+    assert_ok(ppo_lm_create(&c, &base));
+    ppo_lm *lm = new_adapted(base, NULL, 1);
+    assert_true(fail_each_allocation(learn_all, lm) > 20);
+    ppo_lm_free(lm);
+    ppo_lm_free(base);
+}
+
+static void an_adapter_of_the_policy_is_no_reference(void **state) {
+    (void)state;
+    ppo_lm *base = new_base("qwen2"), *lm = new_adapted(base, NULL, 1);
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    ppo_tokens prompts = {0};
+    ppo_rlhf *r = NULL;
+    const int token = 1;
+    assert_ok(ppo_tokens_add(&prompts, &token, 1, 1));
+    assert_fails(ppo_rlhf_create(base, lm, NULL, &prompts, reward_threes, NULL, &c, &r), PPO_ERROR_ARGUMENT,
+                 "the reference shares the weights of the policy");
+    assert_fails(ppo_rlhf_create(base, NULL, lm, &prompts, reward_threes, NULL, &c, &r), PPO_ERROR_ARGUMENT,
+                 "the critic shares the weights of the policy");
+    assert_null(r);
+    ppo_tokens_free(&prompts);
+    ppo_lm_free(lm);
+    ppo_lm_free(base);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lora_computes_what_peft_computes_in_every_kernel_set),
@@ -711,6 +776,8 @@ int main(void) {
         cmocka_unit_test(packed_weights_compute_as_rounded_ones),
         cmocka_unit_test(what_cannot_be_computed_is_refused),
         cmocka_unit_test_teardown(an_allocation_that_fails_is_reported_and_leaves_nothing, restore_allocator),
+        cmocka_unit_test_teardown(learning_without_memory_is_reported_and_leaves_nothing, restore_allocator),
+        cmocka_unit_test(an_adapter_of_the_policy_is_no_reference),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
