@@ -1,6 +1,10 @@
 /* private_cuda.cpp - the tests of ppo_cuda.cuh in one file with it, so that it and its emulation are compiled once. Each
    is a program of its own name nevertheless, as in private.c. */
 #include "cuda_test.h"
+/* The tests themselves need not be fast, and compile in half the time. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O0")
+#endif
 #include "system.h"
 
 #include <memory>

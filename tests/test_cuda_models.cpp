@@ -169,7 +169,7 @@ static void check_pass(const model_shape &s, ppo_lm *lm, ppo_lm *other) {
     assert_close_each(got.entropy.data(), want.entropy.data(), n, 1e-5);
     assert_close_each(got.value.data(), want.value.data(), n, 1e-5);
     assert_close(got.loss, want.loss, 1e-5);
-    check_params(other->params, lm->params, 1, 1e-5);
+    check_params(other->params, lm->params, 1, 3e-5);
     on_the_processor();
     ppo_lm_free(reference);
     ppo_tokens_free(&tokens);
@@ -468,7 +468,7 @@ static ppo_rlhf_config rlhf_config(void) {
     c.slots = SMALL(4, 3);
     c.minibatch_size = SMALL(5, 3);
     c.micro_batch = SMALL(3, 2);
-    c.epochs = 2;
+    c.epochs = SMALL(2, 1);
     c.entropy_coef = 0.01f;
     c.sampling.eos = 2;
     c.sampling.temperature = 0.9f;
