@@ -9,6 +9,11 @@
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "../examples/companions/ppo_amx.h"
+
+/* Kernels are what test_math_tuned.c is for: what follows compiles in less time. */
+#if defined(PPO_TEST_TUNED) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O1")
+#endif
 #include "../examples/companions/ppo_hub.h"
 
 #include "models.h"
