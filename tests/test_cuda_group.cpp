@@ -25,16 +25,21 @@ static void tune_on_the_gpu(void *user, const ppo_group *group, result *r) {
     if (!r->status) tune(user, group, r);
 }
 
-#define ONE_AT_A_TIME SMALL("slots=1 micro_batch=1 shards=4", "slots=1 micro_batch=1 shards=4 prompts=4")
+#define ONE_AT_A_TIME \
+    SMALL("slots=1 micro_batch=1 shards=4", "slots=1 micro_batch=1 shards=4 prompts=4 epochs=1")
 
 static void any_number_of_processes_tunes_the_same_bits_on_gpus(void **state) {
     (void)state;
     tuning kinds[] = {
         {"PPO, one sequence at a time", ONE_AT_A_TIME, 0, NULL, NULL, 0, 0},
         {"texts", "shards=4 epochs=1", 1, NULL, NULL, 0, 0},
-        {"fewer shards than processes", "shards=3 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL, 0, 0},
+        {"fewer shards than processes",
+         SMALL("shards=3 window=9 batch_size=6 micro_batch=1",
+               "shards=3 window=9 batch_size=6 micro_batch=1 epochs=1"),
+         1, NULL, NULL, 0, 0},
         {"pairs", "shards=4 epochs=1", 2, NULL, NULL, 0, 0},
-        {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL, 0, 0},
+        {"pairs and a reference", SMALL("shards=8 batch_size=9", "shards=8 batch_size=9 epochs=1"), 3, NULL,
+         NULL, 0, 0},
         {"a large model", "shards=2 epochs=1 steps=1 batch_size=4", 1, NULL, NULL, 192, 0},
     };
     for (int k = 0; k < COUNT(kinds); k++) {
@@ -55,7 +60,7 @@ static void processes_with_several_sequences_at_a_time_have_the_same_bits(void *
     tuning kinds[] = {
         {"three shards, micro-batches",
          SMALL("shards=3 micro_batch=2 gradient_checkpointing=yes",
-               "shards=3 micro_batch=2 gradient_checkpointing=yes prompts=6"),
+               "shards=3 micro_batch=2 gradient_checkpointing=yes prompts=6 epochs=1"),
          0, NULL, NULL, 0, 0},
         {"a long step of one shard",
          SMALL("kl_place=loss kl_estimator=exact learning_rate=0.05 target_kl=0.001 epochs=1",
@@ -107,13 +112,15 @@ static void a_gpu_that_fails_in_one_process_fails_in_all(void **state) {
     (void)state;
     fault faults[] = {
         {{"", "shards=2 epochs=1 evaluate_every=1 steps=2 patience=5 batch_size=4", 1, NULL, NULL, 0, 0}, 0},
-        {{"", "epochs=1 learning_rate=0.05 target_kl=0.001 kl_place=loss kl_estimator=exact prompts=8", 0,
-          NULL, NULL, 0, 0},
+        {{"",
+          SMALL("epochs=1 learning_rate=0.05 target_kl=0.001 kl_place=loss kl_estimator=exact prompts=8",
+                "epochs=1 learning_rate=0.05 target_kl=0.001 kl_place=loss kl_estimator=exact prompts=4"),
+          0, NULL, NULL, 0, 0},
          0}};
     for (fault &f : faults) {
         result got[MOST];
         int failed = 0;
-        for (f.at = 3; f.at < 40000; f.at += f.kind.fit ? SMALL(13, 149) : SMALL(f.at / 2, 2 * f.at)) {
+        for (f.at = 3; f.at < 40000; f.at += f.kind.fit ? SMALL(13, 199) : SMALL(f.at / 2, 2 * f.at)) {
             run_group(2, tune_with_a_fault, &f, got);
             if (got[0].status == PPO_OK) break; /* both have trained */
             assert_int_equal(got[0].status, got[1].status);
@@ -235,7 +242,8 @@ static void exchange_by_nccl(void *, const ppo_group *group, result *r) {
 
 static void nccl_carries_what_processes_exchange(void **state) {
     (void)state;
-    tuning kinds[] = {{"", "shards=4", 1, NULL, NULL, 0, 0}, {"", ONE_AT_A_TIME, 0, NULL, NULL, 0, 0}};
+    tuning kinds[] = {{"", "shards=4 epochs=1", 1, NULL, NULL, 0, 0},
+                      {"", ONE_AT_A_TIME, 0, NULL, NULL, 0, 0}};
     result got[MOST];
     for (int size = 2; size <= 4; size *= 2) {
         run_group(size, exchange_by_nccl, NULL, got);

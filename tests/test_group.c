@@ -184,7 +184,7 @@ static void any_number_of_processes_trains_the_same_bits(void **state) {
     for (int k = 0; k < COUNT(kinds); k++) {
         result want = alone(train, &kinds[k]), got[MOST];
         assert_string_equal(want.error, "");
-        for (int size = SMALL(1, k % 2 ? 2 : MOST); size <= MOST; size *= SMALL(2, MOST)) {
+        for (int size = SMALL(k ? 2 : 1, k % 2 ? 2 : MOST); size <= MOST; size *= SMALL(2, MOST)) {
             run_group(size, train, &kinds[k], got);
             assert_alike(got, &want, size);
         }
@@ -364,7 +364,8 @@ static void any_number_of_processes_tunes_the_same_bits(void **state) {
     for (int k = 0; k < COUNT(kinds); k++) {
         result want = alone(tune, &kinds[k]), got[MOST];
         assert_string_equal(want.error, "");
-        for (int size = SMALL(1, k % 2 || kinds[k].width ? 2 : MOST); size <= MOST; size *= SMALL(2, MOST)) {
+        for (int size = SMALL(k ? 2 : 1, k % 2 || kinds[k].width ? 2 : MOST); size <= MOST;
+             size *= SMALL(2, MOST)) {
             run_group(size, tune, &kinds[k], got);
             if (memcmp(got[0].hash, want.hash, sizeof want.hash))
                 print_message("%s, %d processes\n", kinds[k].name, size);

@@ -780,7 +780,7 @@ static void many_copies_do_what_each_would_do_alone(void **state) {
         if (k == 2) alone.open = opens_nothing;
         ppo_env many = k == 3 ? cartpole_many_env() : many_of(alone);
         ppo_agent *want = train_three(&alone, 1, NULL);
-        for (int threads = 1; threads <= 3; threads++) {
+        for (int threads = SMALL(1, 2); threads <= 3; threads++) {
             ppo_agent *got = train_three(&many, threads, threads == 2 ? "build/many.tmp" : NULL);
             assert_false(
                 bits_differ(got->model.params->data, want->model.params->data, want->model.params->count));

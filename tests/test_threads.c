@@ -346,7 +346,7 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     ppo_tokens data = {0};
     ppo_rng rng = test_rng(9);
     float *first = NULL;
-    for (int s = 0; s < SMALL(24, 10); s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
+    for (int s = 0; s < SMALL(24, 6); s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
     for (int run = 0; run < 12; run += run % 3 ? 1 : SMALL(1, 2)) { /* with 1, 2 and 4 threads, or 1 and 4 */
         const int with_lora = run / 3 % 2, threads = 1 << run % 3;
         ppo_lm_config shape = lm_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4);
@@ -359,7 +359,7 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
         ppo_lm *base = random_lm(shape, 0.02f), *lm = base;
         if (with_lora) assert_ok(ppo_lm_adapt(base, &lora, 0, &lm));
         const size_t bytes = lm->params->count * sizeof(float);
-        c.prompts = SMALL(24, 10), c.slots = SMALL(16, 7), c.epochs = SMALL(4, 1),
+        c.prompts = SMALL(24, 6), c.slots = SMALL(16, 4), c.epochs = SMALL(4, 1),
         c.gradient_checkpointing = fit.gradient_checkpointing = with_lora;
         c.shards = fit.shards = run < 6 ? 1 : 5;
         assert_ok(ppo_set_threads(threads));
@@ -428,7 +428,8 @@ static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
         for (int k = 0; k < 4 * COUNT(few); k++) {
             const int rows = few[k % COUNT(few)], packed = k / COUNT(few) % 2,
                       threads = k / COUNT(few) / 2 ? 3 : 1;
-            if (SMALL(0, k && (threads == 1 || rows == 2 || rows == 7))) continue;
+            /* in small: 8 rows of a matrix that is not packed, 1 and many of one that is */
+            if (SMALL(0, k && (threads == 1 || rows == 2 || rows == 7 || packed == (rows == 8)))) continue;
             ppo_params *layer = NULL, *input = NULL;
             ppo_tape *tape = NULL;
             ppo_rng rng = test_rng(7);
