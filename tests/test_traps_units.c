@@ -52,9 +52,9 @@ static void units_do_not_change_a_bit_of_what_is_learned(void **state) {
     const float small = ldexpf(1, -50),
                 large = ldexpf(1, 50); /* about 1e-15 and 1e15; all products are exact */
     const float units[][2] = {{small, 1}, {large, 1}, {1, small}, {1, large}, {small, large}, {large, small}};
-    ppo_agent *one = trained_in_units(1, 1, 8192, 1);
+    ppo_agent *one = trained_in_units(1, 1, SMALL(8192, 4096), 1);
     for (int k = 0; k < COUNT(units); k += SMALL(1, 2)) {
-        ppo_agent *other = trained_in_units(units[k][0], units[k][1], 8192, 1 + k % 3);
+        ppo_agent *other = trained_in_units(units[k][0], units[k][1], SMALL(8192, 4096), 1 + k % 3);
         const ppo_params *p = one->model.params, *q = other->model.params;
         assert_false(bits_differ(p->data, q->data, p->count));
         ppo_agent_free(other);
