@@ -1525,19 +1525,32 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
         const char *line;
         int pairs;
         const char *words;
-    } bad[] = {{"{\"prompt\":\"a\"", 0, "of line 3: expected \"}\""},
-               {"[]", 0, "line 3 begins a list"},
-               {"{\"prompt\":\"a\"} {}", 0, "of line 3: expected its end"},
-               {"{\"prompt\":\"a\",\"prompt\":\"b\"}", 0, "of line 3: repeated member \"prompt\""},
-               {"{\"text\":\"\\u0000\"}", 0, "of line 3: an escape that stands for no character"},
-               {"{\"text\":\"\xff\"}", 0, "of line 3: a string that is not UTF-8"},
-               {"{\"completion\":\"a\"}", 0, "line 3 has no messages, prompt or text"},
-               {"{\"prompt\":[],\"completion\":\"a\"}", 0, "\"prompt\" is no text, and no list of messages"},
-               {"{\"prompt\":5}", 0, "line 3: \"prompt\" is no text"},
-               {"{\"text\":[1]}", 0, "line 3: \"text\" is no text"},
-               {"{\"prompt\":\"a\",\"chosen\":5,\"rejected\":\"b\"}", 1, "\"chosen\" is no text"},
-               {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1, "line 3 has no chosen and rejected"},
-               {"{}", 0, "line 3 has no messages"}};
+    } bad[] = {
+        {"{\"prompt\":\"a\"", 0, "of line 3: expected \"}\""},
+        {"[]", 0, "line 3 begins a list"},
+        {"{\"prompt\":\"a\"} {}", 0, "of line 3: expected its end"},
+        {"{\"prompt\":\"a\",\"prompt\":\"b\"}", 0, "of line 3: repeated member \"prompt\""},
+        {"{\"text\":\"\\u0000\"}", 0, "of line 3: an escape that stands for no character"},
+        {"{\"text\":\"\xff\"}", 0, "of line 3: a string that is not UTF-8"},
+        {"{\"completion\":\"a\"}", 0, "line 3 has no messages, prompt or text"},
+        {"{\"prompt\":[],\"completion\":\"a\"}", 0, "\"prompt\" is no text, and no list of messages"},
+        {"{\"prompt\":5}", 0, "line 3: \"prompt\" is no text"},
+        {"{\"text\":[1]}", 0, "line 3: \"text\" is no text"},
+        {"{\"prompt\":\"a\",\"chosen\":5,\"rejected\":\"b\"}", 1, "\"chosen\" is no text"},
+        {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1, "line 3 has no chosen and rejected"},
+        {"{\"messages\":[{\"role\":7,\"content\":\"a\"}]}", 0, "of line 3: a message has no text"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":null}]}", 0, "of line 3: a message has no text"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[]}]}", 0, "of line 3: a message has no text"},
+        {"{\"messages\":[{\"content\":\"a\"}]}", 0, "of line 3: a message has no text"},
+        {"{\"messages\":[{\"from\":\"human\"}]}", 0, "of line 3: a message has no text"},
+        {"{\"messages\":[{\"from\":\"human\",\"value\":\"a\"}]}", 0, "a message has from and value"},
+        {"{\"messages\":[7]}", 0, "of line 3: expected"},
+        {"{\"messages\":[{\"role\":\"\\q\",\"content\":\"a\"}]}", 0, "of line 3: an escape"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"\\q\"}]}", 0, "of line 3: an escape"},
+        {"{\"prompt\":[{\"role\":\"user\",\"content\":\"a\"}],\"completion\":\"\\q\"}", 0,
+         "of line 3: an escape"},
+        {"{\"messages\":[{\"role\":\"narrator\",\"content\":\"a\"}]}", 0, "line 3: |narrator"},
+        {"{}", 0, "line 3 has no messages"}};
     ppo_lines negative = ppo_lines_default();
     negative.max_tokens = -1;
     ppo_tokenizer *tok = byte_tokenizer(), *letters = NULL;

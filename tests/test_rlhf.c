@@ -2969,6 +2969,39 @@ static void a_run_that_is_saved_anywhere_ends_with_the_same_bits(void **state) {
     remove(path);
 }
 
+/* Without a penalty there is no reference, and none is in the file. */
+static void a_run_without_a_reference_is_saved_without_one(void **state) {
+    (void)state;
+    const struct saved_kind kind = {"kl_coef=0", 0, 0};
+    const char *path = scratch_path("rlhf");
+    saved_run r = open_run(&kind, NULL), again;
+    ppo_rlhf *other = NULL;
+    ppo_file *file = NULL;
+    report_of(&r);
+    assert_null(r.rlhf->reference);
+    assert_ok(ppo_rlhf_save(r.rlhf, path));
+    assert_ok(ppo_file_read(path, &file));
+    assert_string_equal(ppo_file_text(file, "saved_with.reference"), "none");
+    ppo_file_free(file);
+    again = open_run(&kind, path);
+    assert_null(again.rlhf->reference);
+    const ppo_rlhf_progress p = report_of(&r), q = report_of(&again);
+    assert_memory_equal(&p, &q, sizeof p);
+    assert_same_model(again.policy, r.policy);
+    ppo_rlhf_config c = r.rlhf->config;
+    again.reference = small_lm(VOCAB, POSITIONS, 0);
+    assert_fails(ppo_rlhf_resume(path, again.policy, again.reference, NULL, &again.prompts, count_good, NULL,
+                                 &c, &other),
+                 PPO_ERROR_FILE, "saved with another \"reference\"");
+    c.kl_coef = 0.1f;
+    assert_fails(
+        ppo_rlhf_resume(path, again.policy, NULL, NULL, &again.prompts, count_good, NULL, &c, &other),
+        PPO_ERROR_ARGUMENT, "kl_coef is 0 in the checkpoint: it cannot become 0.1");
+    assert_null(other);
+    close_run(&again), close_run(&r);
+    remove(path);
+}
+
 static void a_checkpoint_of_something_else_is_not_resumed(void **state) {
     (void)state;
     const char *path = scratch_path("rlhf");
@@ -3198,6 +3231,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_work_is_refused),
         cmocka_unit_test(what_cannot_be_created_is_null),
         cmocka_unit_test(a_run_that_is_saved_anywhere_ends_with_the_same_bits),
+        cmocka_unit_test(a_run_without_a_reference_is_saved_without_one),
         cmocka_unit_test(a_checkpoint_of_something_else_is_not_resumed),
         cmocka_unit_test(a_setting_that_a_checkpoint_does_not_allow_is_named),
         cmocka_unit_test(settings_are_reached_by_name),
