@@ -235,7 +235,24 @@ static void a_curve_of_characters_is_drawn_in_any_size(void **state) {
 
 /* -- ppo_judge.h, ppo_methods.h, ppo_player.h -- */
 
+static void weights_of_sequences_that_are_none_are_refused(void **state) {
+    (void)state;
+    static const float logp[2] = {-1, -2}, ref[2] = {-1, -1}, bad[] = {NAN, INFINITY, -INFINITY, 0};
+    float loss = 7, grad[2];
+    for (int i = 0; i < COUNT(bad); i++) {
+        const float weight[2] = {1, bad[i]};
+        WRONG(ppo_kto_loss(logp, ref, weight, 2, 0, 1, &loss, grad), "the weight of sequence 1 is");
+        assert_true(loss == 7);
+    }
+}
+
 static float reward_is;
+static ppo_status worse_each_time(const ppo_samples *samples, float *reward, void *user) {
+    const int call = (*(int *)user)++;
+    for (int s = 0; s < samples->tokens.count; s++) reward[s] = call ? NAN : 1;
+    return PPO_OK;
+}
+
 static ppo_status same_reward(const ppo_samples *samples, float *reward, void *user) {
     (void)user;
     for (int s = 0; s < samples->tokens.count; s++) reward[s] = reward_is;
@@ -293,6 +310,9 @@ static void judges_and_tools_must_answer_sense(void **state) {
                  "the reward of sample 0 of prompt 0 is inf");
     assert_fails(ppo_lm_evaluate(lm, lm, &prompts, &how, same_reward, NULL, &figures), PPO_ERROR_NUMERIC,
                  "inf");
+    int calls = 0; /* the samples of the reference are judged after the model's */
+    assert_fails(ppo_lm_evaluate(lm, lm, &prompts, &how, worse_each_time, &calls, &figures),
+                 PPO_ERROR_NUMERIC, "the reward of sample 0 is 1, the reference's nan");
     assert_true(a.count == 0 && b.count == 0);
     reward_is = 1;
     assert_ok(ppo_compare(generator, &prompts, &how, same_reward, NULL, NULL, &a, &b)); /* no preference */
@@ -432,6 +452,7 @@ int main(void) {
         cmocka_unit_test(curves_that_cannot_be_drawn_are_refused),
         cmocka_unit_test(a_terminal_shows_one_line_that_changes),
         cmocka_unit_test(a_curve_of_characters_is_drawn_in_any_size),
+        cmocka_unit_test(weights_of_sequences_that_are_none_are_refused),
         cmocka_unit_test(judges_and_tools_must_answer_sense),
         cmocka_unit_test(a_text_is_appended_to_what_there_is),
         cmocka_unit_test(players_are_refused_what_trainers_are),

@@ -580,6 +580,8 @@ static void figures_are_those_of_the_progress(void **state) {
     assert_ok(ppo_flat_log(log, t.trainer, figures)); /* as if it had continued itself */
     figures[1] = NAN;
     assert_fails(ppo_flat_log(log, t.trainer, figures), PPO_ERROR_ARGUMENT, "steps before is nan");
+    figures[1] = 1e18;
+    assert_fails(ppo_flat_log(log, t.trainer, figures), PPO_ERROR_ARGUMENT, "steps before is 1e+18");
     ppo_log_close(log);
     FILE *file = fopen("build/test_flat.csv", "r");
     assert_non_null(file);

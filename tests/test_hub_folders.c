@@ -319,6 +319,45 @@ static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
     }
 }
 
+/* A token that is a word of its own, at either end of a text and beside characters of any length: the tokens are those of
+   Python's package. */
+static void a_single_word_is_found_between_others(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int want[4], count;
+    } cases[] = {{"ba", {6}, 1},
+                 {"ba a", {6, 3, 0}, 3},
+                 {"a ba", {0, 3, 6}, 3},
+                 {"ba ba", {6, 3, 6}, 3},
+                 {"aba", {2, 0}, 2},
+                 {"baa", {1, 0, 0}, 3},
+                 {"baba", {1, 2, 0}, 3},
+                 {"_ba", {1, 0}, 2},
+                 {"ba_", {1, 0}, 2},
+                 {"-ba", {6}, 1},
+                 {"ba-", {6}, 1},
+                 {"\303\251ba", {1, 0}, 2},
+                 {"ba\303\251", {1, 0}, 2},
+                 {"\346\227\245ba", {1, 0}, 2},
+                 {"\360\237\230\200ba", {6}, 1},
+                 {"ba\360\237\230\200", {6}, 1},
+                 {"\200\200\200\200\200ba", {6}, 1}}; /* no characters */
+    ppo_tokenizer *tok = NULL;
+    empty("in");
+    assert_ok(load_changed(bytes_json, "], \"normalizer\"",
+                           ", {\"id\": 6, \"content\": \"ba\", \"single_word\": true, \"special\": false, "
+                           "\"normalized\": false, \"lstrip\": false, \"rstrip\": false}], \"normalizer\"",
+                           &tok));
+    for (int i = 0; i < COUNT(cases); i++) {
+        int tokens[12] = {0}, count;
+        assert_ok(ppo_encode(tok, cases[i].text, strlen(cases[i].text), tokens, 12, &count));
+        if (count != cases[i].count || memcmp(tokens, cases[i].want, (size_t)count * sizeof *tokens))
+            fail_msg("\"%s\" is %d tokens: %d %d %d", cases[i].text, count, tokens[0], tokens[1], tokens[2]);
+    }
+    ppo_tokenizer_free(tok);
+}
+
 /* Loads bytes_json with this tokenizer_config.json, and template; NULL: without one. */
 static ppo_tokenizer *with_config(const char *config, const char *jinja) {
     ppo_tokenizer *tok = NULL;
@@ -1756,6 +1795,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_tokenizers_cannot_have_is_named),
         cmocka_unit_test(parts_of_tokenizers_cut_and_spell_texts),
+        cmocka_unit_test(a_single_word_is_found_between_others),
         cmocka_unit_test(what_a_tokenizer_config_contradicts_is_noted),
         cmocka_unit_test(a_chat_template_is_compared_with_the_forms),
         cmocka_unit_test(a_token_to_pad_with_is_found),

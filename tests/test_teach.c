@@ -637,6 +637,11 @@ static void what_cannot_be_cloned_is_refused(void **state) {
     ppo_recording play = sound;
     play.obs = obs, play.reward = reward, play.actions.discrete = choices;
 
+    ppo_clone_config large = usual;
+    large.learning_rate = 1.5f;
+    WRONG(ppo_clone(agent, &play, &large, NULL), "learning_rate is 1.5, outside 0 to 1");
+    large.learning_rate = usual.learning_rate, large.held_out = 0.95f;
+    WRONG(ppo_clone(agent, &play, &large, NULL), "held_out is 0.95, outside 0 to 0.9");
     obs[7] = NAN;
     assert_fails(ppo_clone(agent, &play, &usual, NULL), PPO_ERROR_NUMERIC,
                  "the recorded observation[1] is nan|(step 2)");
@@ -778,6 +783,10 @@ static void what_cannot_be_recorded_is_refused(void **state) {
     assert_int_equal(play.steps, 26);
     WRONG(ppo_record(&line, NULL, 0, reacher, &e, 1, 1, &play),
           "the recording (2 observed, discrete 3) is not of this environment (1 observed, box 2 -1 1)");
+    ppo_env other = env; /* that shows as many numbers */
+    other.action_space = ppo_discrete(2), other.action_mask = NULL;
+    WRONG(ppo_record(&other, NULL, 0, walker, &e, 1, 1, &play),
+          "the recording (2 observed, discrete 3) is not of this environment (2 observed, discrete 2)");
     static const struct {
         ppo_status status;
         const char *words;
