@@ -187,8 +187,8 @@ $(patsubst %,build/cov/%,$(filter-out $(ALONE),$(NAMES))): build/cov/%: tests/%.
 	    -Wl,--wrap=_exit -o $@ -lcmocka $(LDLIBS) -lgcov
 
 # These have their companion in themselves.
-build/cov/test_mpi:   OWN = --coverage -Itests/mpi_emulation
-build/cov/test_ocean: OWN = --coverage
+build/cov/test_mpi:   OWN = --coverage -fprofile-update=atomic -Itests/mpi_emulation
+build/cov/test_ocean: OWN = --coverage -fprofile-update=atomic
 build/cov/test_files build/cov/export: build/cov/%: tests/%.c build/cov/exit.o $(TEST_HEADERS)
 	$(CC) $(COV_FLAGS) -DPPO_STATIC -I. $< build/cov/exit.o -Wl,--wrap=_exit -o $@ -lcmocka $(LDLIBS)
 
