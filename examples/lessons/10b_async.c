@@ -16,7 +16,7 @@
 #include "lesson.h"
 #include "worker.h"
 
-enum { A3C, A2C, PPO, METHODS, THREADS = 8, SEEDS = 10, TOTAL = 120000, POINTS = 12 };
+enum { A3C, A2C, PPO, METHODS, THREADS = 8, SEEDS = 16, TOTAL = 120000, POINTS = 12 };
 
 static const char *const names[METHODS] = {"A3C", "A2C", "PPO"};
 static const float rate[METHODS] = {3e-4f, 2e-3f, 1e-3f};
