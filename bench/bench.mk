@@ -64,7 +64,11 @@ build/critic: bench/learning/critic.c examples/arithmetic.c build/ppo.o $(HEADER
 build/hidden: bench/learning/hidden.c build/control.o $(HEADERS) bench/bench.mk
 	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. -Iexamples $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
-records: build/train build/hidden ## published results again, on one core; what is finished is kept (PPO_BENCH_PYTHON: a Python with numpy)
+# Tasks of reasoning, for the same.
+build/reasoning: bench/learning/reasoning.c build/ppo.o $(HEADERS) bench/bench.mk
+	$(CC) $(CFLAGS) -Wall -Wextra -DPPO_NO_IMPLEMENTATION -I. -Iexamples $< $(filter %.o,$^) -o $@ $(LDLIBS)
+
+records: build/train build/hidden build/reasoning ## published results again, on one core; what is finished is kept (PPO_BENCH_PYTHON: a Python with numpy)
 	@$(or $(PPO_BENCH_PYTHON),python3) bench/learning/records.py $(ARGS)
 
 build/claims: bench/learning/claims.c build/ppo.o $(HEADERS) bench/bench.mk

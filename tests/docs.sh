@@ -45,6 +45,10 @@ defaults_have_their_column() {
 claims_are_what_the_runs_say() {
     ${MAKE:-make} -s build/claims && build/claims bench/learning/results/claims.txt report | cmp - bench/learning/claims.md
 }
+# Those of bench/learning/reasoning.c: held out from the training, solved and judged correctly.
+reasoning_has_fair_problems() {
+    ${MAKE:-make} -s build/reasoning && build/reasoning spell_backward 1 problems && build/reasoning Countdown 1 problems
+}
 search_knows() { grep -q '"ppo_gae", "mathematics.html#ppo_gae", "Generalized advantage estimation' $pages/search.js; }
 
 # Numbered files, one for each example: its text without tags, and with text after a statement as a comment. Those for
@@ -90,6 +94,7 @@ check tags_are_closed tags_are_closed
 check defaults_have_their_column defaults_have_their_column
 check search_knows_names_and_sentences search_knows
 check claims_are_what_the_runs_say claims_are_what_the_runs_say
+check reasoning_has_fair_problems reasoning_has_fair_problems
 extract
 check manual_has_examples test -f $work/example-6.txt
 for example in $work/example-*.txt; do check "$(basename "$example" .txt)_compiles" compiles "$example"; done

@@ -2,7 +2,8 @@
 
     python bench/learning/records.py [ROW...] [--seeds N]
 
-A finished run is a line of results/records.jsonl and is not repeated. Rows are those of ROWS, all if none is named.
+A finished run is a line of results/records.jsonl and is not repeated. Rows are those of ROWS and REASONING, all if none is
+named.
 """
 import argparse
 import csv
@@ -68,6 +69,9 @@ ROWS = {
                                  "differs": CONV},
 }
 
+# Trained by build/reasoning, which has their settings.
+REASONING = {"spell_backward": {"seeds": 3}, "Countdown": {"seeds": 3}}
+
 
 def measured(command):
     """Standard output of a command, and its processor seconds."""
@@ -97,6 +101,15 @@ def train(name, seed):
             "greedy": result["eval_mean_return"], "sampled": result["eval_sampled_mean_return"]}
 
 
+def reason(name, seed):
+    """The line of a training by imitation, then by each method."""
+    return json.loads(measured([ROOT / "build" / "reasoning", name, str(seed)])[0])
+
+
+def rows(cells):
+    return "".join("| " + " | ".join(c) + " |\n" for c in cells)
+
+
 def table(lines):
     cells = [["task", "steps", "published by", "theirs", "ppo.h", "seeds", "processor seconds", "what differs"], ["---"] * 8]
     for name, row in ROWS.items():
@@ -105,22 +118,41 @@ def table(lines):
             figure = "{:.1f} [{:.1f}, {:.1f}]".format(*interval([r[row["figure"]] for r in mine]))
             cells.append([name, f"{row['config']['total_steps']:,}", row["by"], row["theirs"], figure,
                           f"{len(mine)} of {row['seeds']}", f"{np.median([r['seconds'] for r in mine]):.1f}", row["differs"]])
-    return "".join("| " + " | ".join(c) + " |\n" for c in cells)
+    return rows(cells)
+
+
+def reasoning_table(lines):
+    cells = [["problems", "after", "most likely tokens", "sampled tokens", "seeds", "processor minutes"], ["---"] * 6]
+    for name, row in REASONING.items():
+        mine = [r for r in lines if r["task"] == name]
+        for stage, title in {"sft": "the imitation", "grpo": "GRPO", "ppo": "PPO with a critic"}.items():
+            if mine:
+                shares = [sorted(100 * r[stage][how] for r in mine) for how in ("greedy", "sampled")]
+                cells.append([name, title, *(f"{np.median(s):.1f} ({s[0]:.1f} to {s[-1]:.1f})" for s in shares),
+                              f"{len(mine)} of {row['seeds']}", f"{np.median([r[stage]['minutes'] for r in mine]):.2f}"])
+    return rows(cells)
+
+
+def replace_table(page, head, text):
+    """The page with another table in the place of the one whose first column is called `head`."""
+    before, _, rest = page.partition(f"| {head} |")
+    return before + text + rest[rest.index("\n\n") + 1:]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("rows", nargs="*", default=list(ROWS), metavar="ROW")
+    parser.add_argument("rows", nargs="*", default=[*ROWS, *REASONING], metavar="ROW")
     parser.add_argument("--seeds", type=int, help="those of the row if not given")
     args = parser.parse_args()
     done = {(r["task"], r["seed"]) for r in results("records")}
     with (HERE / "results" / "records.jsonl").open("a") as file:
         for name in args.rows:
-            for seed in range(1, 1 + (args.seeds or ROWS[name]["seeds"])):
+            run, row = (reason, REASONING[name]) if name in REASONING else (train, ROWS[name])
+            for seed in range(1, 1 + (args.seeds or row["seeds"])):
                 if (name, seed) not in done:
-                    line = json.dumps(train(name, seed))
+                    line = json.dumps(run(name, seed))
                     print(line, file=file, flush=True)
                     print(line, flush=True)
-    page = HERE / "records.md"
-    before, mark, rest = page.read_text().partition("| task |")
-    page.write_text(before + table(results("records")) + rest[rest.index("\n\n") + 1:])
+    path = HERE / "records.md"
+    page = replace_table(path.read_text(), "task", table(results("records")))
+    path.write_text(replace_table(page, "problems", reasoning_table(results("records"))))
