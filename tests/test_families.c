@@ -538,6 +538,9 @@ static void floats_of_two_bytes_are_rounded_to_nearest(void **state) {
     } cases[] = {{1, 0x3c00, 0x3f80},
                  {-2.5f, 0xc100, 0xc020},
                  {65504, 0x7bff, 0x4780},
+                 {65519, 0x7bff, 0x4780},
+                 {65520, 0x7c00, 0x4780}, /* infinity */
+                 {-1e9f, 0xfc00, 0xce6e},
                  {5.9604645e-8f, 1, 0x3380},
                  {2.9e-8f, 0, 0x32f9},
                  {1.00048828125f, 0x3c00, 0x3f80},

@@ -975,6 +975,7 @@ static void what_gguf_cannot_express_is_refused(void **state) {
         {"llama", "attention_scale=1", "attention_scale"},
         {"llama", "activation=relu", "activation"},
         {"qwen2", "rope_scaling=llama3 rope_factor=8", "rope_scaling"},
+        {"llama", "rope_scaling=yarn rope_factor=8", "rope_scaling is yarn, which is not written"},
         {"qwen3", "qkv_bias=yes", "qkv_bias"},
         {"gpt_neox", "tied=yes", "tied"},
         {"gemma3_text", "window=8 window_layers=2 attention_scale=0.25 head_size=16", "window_layers"},

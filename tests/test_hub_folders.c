@@ -907,6 +907,20 @@ static void what_a_config_says_is_the_models(void **state) {
     }
 }
 
+/* Attention that is not divided by the root of the head's size. */
+static void attention_without_a_scale_has_one(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        ppo_lm *lm = NULL;
+        assert_ok(load_config("gpt2", "\"n_layer\": 3",
+                              k ? "\"n_layer\": 3, \"scale_attn_weights\": false"
+                                : "\"n_layer\": 3, \"scale_attn_weights\": true",
+                              &lm));
+        assert_close(lm->full.attention_scale, k ? 1 : 0.5, 1e-6); /* of 4 numbers */
+        ppo_lm_free(lm);
+    }
+}
+
 /* The arrays of the model in "in" are written again: each is named and typed by change(), which may refuse it. */
 typedef struct change {
     const char *name, *to; /* array `name` is called so, or left out (NULL) */
@@ -1807,6 +1821,7 @@ int main(void) {
         cmocka_unit_test(a_saved_folder_names_its_tokens),
         cmocka_unit_test(what_a_config_cannot_say_is_named),
         cmocka_unit_test(what_a_config_says_is_the_models),
+        cmocka_unit_test(attention_without_a_scale_has_one),
         cmocka_unit_test(arrays_that_do_not_fit_are_named),
         cmocka_unit_test(an_index_names_the_files),
         cmocka_unit_test(a_tied_head_must_be_the_embedding),
