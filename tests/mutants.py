@@ -284,10 +284,10 @@ def lines_of_tests(program, blocks):
     out, found = os.path.join(BUILD, 'ran'), []
     for test in run(['../run', 'list', program])[1].split():
         os.environ['COVERAGE'] = out
-        status = run(['../covered', program, test], 600)[0]
+        status = run(['../covered', program, test], 120)[0]  # without threads some wait for one another
         del os.environ['COVERAGE']
         began = used()
-        status = status or run(['../run', program, test], 600)[0]
+        status = status or run(['../run', program, test], 120)[0]
         if status:
             say('left out, as it fails here: %s: %s' % (program, test))
             continue
