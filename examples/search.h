@@ -1,14 +1,15 @@
 /* search.h - --trials N of train.c: tries settings, and gives those that do well more steps and more seeds.
    It teaches successive halving (Jamieson and Talwalkar 2016): N trials get a ninth of the steps, the best
-   third of them a third, and the best third of those all, with 2, 4 and 8 seeds. Trial 0 is the command line
-   itself, and stays to the last round, so the search ends below what it began with only by chance. Halfway
-   through the first round, a run below the median of the others ends; which
-   those are depends on which were first.
+   third of them a third, and the best third of those all, with 2, 4 and 8 seeds. Each round trains anew:
+   of a schedule that is cut off at a ninth one does not see what it is for. Trial 0 is the command line
+   itself, and stays to the last round, so the search ends below what it began with only by chance. A third
+   of the others are of chance, most of them worse than the command line; the rest are small changes of the
+   best before them. Halfway through the first round, a run below the median of the others ends; which those
+   are depends on which were first.
 
-   What is found stands in a folder, a line per run in its study.txt and a checkpoint per run, so a search
-   that was interrupted continues. At the end the best settings and the first ones train with ten seeds that
-   the search has not seen: the best of many trials is partly the luckiest, and only fresh seeds tell how
-   much. */
+   What is found stands in a folder, a line per run in its study.txt, so a search that was interrupted
+   continues. At the end the best settings and the first ones train with ten seeds that the search has not
+   seen: the best of many trials is partly the luckiest, and only fresh seeds tell how much. */
 #ifndef SEARCH_H
 #define SEARCH_H
 
@@ -81,25 +82,25 @@ static int word_of(const char *words, int at, char word[32]) {
 
 static int rollout_of(const ppo_config *c) { return c->num_envs * c->rollout_steps; }
 
-/* Settings of trial k: even ones change a quarter of the first settings, odd ones all. What the library
-   would refuse is drawn again. */
-static ppo_config settings_of(const options *o, int k) {
+/* Settings of trial k: those of `from`, of which it changes about this share, and at least one. What the library would
+   refuse is drawn again. */
+static ppo_config settings_of(const options *o, int k, const ppo_config *from, float share) {
     ppo_rng rng = ppo_rng_stream(o->config.seed, PPO_STREAM_USER, (uint32_t)k);
     for (;;) {
-        ppo_config c = o->config;
-        for (int i = 0; i < SEARCHED && k > 0; i++) {
+        ppo_config c = *from;
+        int changes = 0;
+        for (int i = 0; i < SEARCHED; i++) {
             char word[32];
             const uint32_t at = ppo_rng_below(&rng, (uint32_t)word_of(searched[i].words, 0, NULL));
             ppo_config changed = c;
-            if (k % 2 == 0 && ppo_rng_uniform(&rng) >= 0.25f) continue;
+            if (ppo_rng_uniform(&rng) >= share) continue;
             word_of(searched[i].words, (int)at, word);
             ppo_config_set(&changed, searched[i].name, word);
             if (searched[i].also) ppo_config_set(&changed, searched[i].also, word);
-            if (!ppo_config_check_effect(&changed, &o->env, searched[i].name)) c = changed;
+            if (!ppo_config_check_effect(&changed, &o->env, searched[i].name)) c = changed, changes++;
         }
-        c.threads = 1;
-        if (k == 0 || (!ppo_config_check(&c) && c.minibatch_size <= rollout_of(&c) &&
-                       9 * (int64_t)rollout_of(&c) <= c.total_steps))
+        if (changes && !ppo_config_check(&c) && c.minibatch_size <= rollout_of(&c) &&
+            9 * (int64_t)rollout_of(&c) <= c.total_steps)
             return c;
     }
 }
@@ -141,31 +142,28 @@ static ppo_status train_until(ppo_trainer *trainer, int64_t steps) {
     return status;
 }
 
-/* Trains a trial with one of its seeds to the end of the round, from its checkpoint if there is one. */
+/* Trains a trial with one of its seeds, over the steps of the round. */
 static void try_settings(void *user, int k) {
     study *s = (study *)user;
     const int t = s->job[k] / MAX_SEEDS, seed = s->job[k] % MAX_SEEDS;
     options o = *s->o;
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    char path[1024];
-    int64_t steps = o.config.total_steps;
-    for (int r = s->round; r < ROUNDS - 1; r++) steps /= 3;
-    snprintf(path, sizeof path, "%s/%d-%d.ppo", o.study, t, seed);
-    if (!s->round || seed >= FIRST_SEEDS << (s->round - 1)) remove(path); /* of another study */
-    FILE *there = fopen(path, "rb");
-    if (there) fclose(there), o.resume = path;
     o.config = s->trials[t].config;
     o.config.seed += (uint64_t)seed;
+    for (int r = s->round; r < ROUNDS - 1; r++) o.config.total_steps /= 3;
     ppo_status status = start(&o, &agent, &trainer);
     ppo_evaluation e = {PPO_OK, 0, 0, 0, 0, 0, 0};
     int behind = 0;
-    if (!status && s->round == 0) status = train_until(trainer, steps / 2);
-    if (!status && s->round == 0) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1), status = e.status;
-    if (!status && s->round == 0) behind = !interrupted && is_behind(s, t, seed, e.mean_return);
-    if (!status && !behind) status = train_until(trainer, steps);
-    if (!status && !behind) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1), status = e.status;
-    if (!status && !behind && !interrupted) status = ppo_trainer_save(trainer, path);
+    if (!status && s->round == 0) {
+        status = train_until(trainer, o.config.total_steps / 2);
+        if (!status) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1), status = e.status;
+        if (!status) behind = !interrupted && is_behind(s, t, seed, e.mean_return);
+    }
+    if (!status && !behind) {
+        status = train_until(trainer, o.config.total_steps);
+        if (!status) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1), status = e.status;
+    }
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
     crew_lock(&s->team, 1);
@@ -206,7 +204,7 @@ static int make_folders(const char *path) {
     return make_folder(part) && errno != EEXIST ? fail("%s: %s", path, strerror(errno)) : 0;
 }
 
-/* Two searches would mix their lines and checkpoints. The lock ends with the process; not on Windows. */
+/* Two searches would mix their lines. The lock ends with the process; not on Windows. */
 static int lock_study(study *s, const char *path) {
 #ifndef _WIN32
     struct flock lock;
@@ -250,23 +248,57 @@ static int open_study(study *s) {
     return 0;
 }
 
-/* One round of those that are alive. Returns the best trial, -1 if the round did not end. */
-static int run_round(study *s) {
+/* The runs of a round that those alive lack, and their means. Returns 1 if it did not end. */
+static int run_trials(study *s) {
     const options *o = s->o;
-    int alive = 0, top = 0;
     s->team.count = 0;
     for (int t = 0; t < o->trials; t++)
         for (int seed = 0; seed < FIRST_SEEDS << s->round && s->trials[t].alive; seed++)
             if (isnan(s->trials[t].score[s->round][seed])) s->job[s->team.count++] = t * MAX_SEEDS + seed;
     run_crew(&s->team, o->jobs);
-    if (*s->error || interrupted) return *s->error ? fail("%s", s->error), -1 : -1;
+    if (*s->error) return fail("%s", s->error);
+    if (interrupted) return 1;
     for (int t = 0; t < o->trials; t++) {
-        trial *at = &s->trials[t];
-        at->mean = 0;
+        s->trials[t].mean = 0;
         for (int seed = 0; seed < FIRST_SEEDS << s->round; seed++)
-            at->mean += at->score[s->round][seed] / (FIRST_SEEDS << s->round);
-        alive += at->alive;
+            s->trials[t].mean += s->trials[t].score[s->round][seed] / (FIRST_SEEDS << s->round);
     }
+    return 0;
+}
+
+/* The best, second best, ... (place 0, 1, ...) of the first n trials. */
+static int placed(const study *s, int place, int n) {
+    for (int t = 0, above = 0;; t++, above = 0) {
+        for (int k = 0; k < n; k++)
+            above +=
+                s->trials[k].mean > s->trials[t].mean || (s->trials[k].mean == s->trials[t].mean && k < t);
+        if (above == place) return t;
+    }
+}
+
+/* The trials of the first round. Of the first third, even ones change a quarter of the first settings, odd ones all.
+   Those of the second and the last third change some of the settings of the best so far. */
+static int run_generations(study *s) {
+    const options *o = s->o;
+    for (int t = 0, third = 0; third < 3; third++) {
+        const int before = t;
+        for (; t < (o->trials * (third + 1) + 2) / 3; t++) {
+            const int parent = before ? placed(s, t % (1 + before / 6), before) : 0;
+            const float share = before ? 2.0f / SEARCHED : t % 2 ? 1 : 0.25f;
+            s->trials[t].config = t ? settings_of(o, t, &s->trials[parent].config, share) : o->config;
+            s->trials[t].alive = 1;
+        }
+        if (run_trials(s)) return 1;
+    }
+    return 0;
+}
+
+/* One round of those that are alive. Returns the best trial, -1 if the round did not end. */
+static int run_round(study *s) {
+    const options *o = s->o;
+    int alive = 0, top = 0;
+    if (s->round ? run_trials(s) : run_generations(s)) return -1;
+    for (int t = 0; t < o->trials; t++) alive += s->trials[t].alive;
     for (int t = 1; t < o->trials; t++)
         if (s->trials[t].alive && (!s->trials[top].alive || s->trials[t].mean > s->trials[top].mean)) top = t;
     printf("round %d of %d, %d trials of %d seeds: ", s->round + 1, ROUNDS, alive, FIRST_SEEDS << s->round);
@@ -290,10 +322,10 @@ static int judge_fresh(const options *o, const ppo_config *found, int is_first) 
         float x[FRESH];
         if (train_seeds(o, k ? &o->config : found, o->config.seed + 1000, FRESH, x)) return 1;
         const several s = tell_several(x, FRESH);
-        printf("the %s settings, ten fresh seeds: interquartile mean %.1f (%.1f to %.1f)\n",
-               is_first ? "first, which are the best,"
-               : k      ? "first"
-                        : "best",
+        printf("the %s, ten fresh seeds: interquartile mean %.1f (%.1f to %.1f)\n",
+               is_first ? "first settings, which are the best"
+               : k      ? "first settings"
+                        : "best settings",
                s.mean, s.low, s.high);
     }
     return 0;
@@ -316,8 +348,6 @@ static int search(const options *given) {
         failed =
             fail("--trials needs --total-steps of nine rollouts, %lld", 9 * (long long)rollout_of(&o.config));
     for (int t = 0; t < o.trials && !failed; t++) {
-        s.trials[t].config = settings_of(&o, t);
-        s.trials[t].alive = 1;
         for (int i = 0; i < FIRST_SEEDS; i++) s.trials[t].half[i] = NAN;
         for (int i = 0; i < ROUNDS * MAX_SEEDS; i++) s.trials[t].score[i / MAX_SEEDS][i % MAX_SEEDS] = NAN;
     }
