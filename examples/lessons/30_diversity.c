@@ -112,8 +112,7 @@ int main(int argc, char **argv) {
     claim(better_by(different[WAYS], different[0], WORLDS) > 0,
           "without a remedy words become the same, %.0f %%", 100 * mean_of(different[0], WORLDS));
     for (int k = 0; k < WAYS; k++) {
-        int one = 0, of_eight = 0; /* a policy that falls apart would decide a mean: wins are counted */
-        for (int w = 0; w < WORLDS; w++) one += mean[1][w] > mean[k][w], of_eight += best[1][w] > best[k][w];
+        int one = wins_of(mean[1], mean[k], WORLDS), of_eight = wins_of(best[1], best[k], WORLDS);
         if (k != 1)
             claim(of_eight >= WORLDS - 1,
                   "the best of %d words is better with the KL penalty than with \"%s\" in %d of %d worlds; "
