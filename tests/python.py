@@ -21,7 +21,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "examples", "python"))
 import ppo  # noqa: E402
-from ppo import PPO, evaluate_policy, make_vec_env  # noqa: E402
+from ppo import PPO, CheckpointCallback, evaluate_policy, make_vec_env  # noqa: E402
 
 WORK = tempfile.mkdtemp(prefix="ppo-python-")
 SMALL = {"n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden": "8", "seed": 3}
@@ -651,6 +651,22 @@ def callbacks_see_and_stop():
     refuses("_on_step()|no on_step()", lambda: model.learn(10, callback=duck()))
 
 
+def checkpoints_are_saved_on_the_way():
+    folder = os.path.join(WORK, "new", "checkpoints")
+    there = {}
+
+    def keep(locals_, globals_):
+        there[locals_["self"].num_timesteps] = weights(locals_["self"])
+
+    model = PPO("MlpPolicy", [Counter(), Counter()], **SMALL)
+    model.learn(64, callback=[keep, CheckpointCallback(save_freq=10, save_path=folder, name_prefix="net")])
+    assert sorted(os.listdir(folder)) == ["net_%d_steps.safetensors" % n for n in (20, 40, 60)]
+    kept = [weights(PPO.load(os.path.join(folder, "net_%d_steps" % n))) for n in (20, 40, 60)]
+    assert kept == [there[n] for n in (20, 40, 60)] and kept[0] != kept[1]
+    refuses("save_freq", lambda: CheckpointCallback(0, folder))
+    refuses("CheckpointCallback", lambda: model.save("rl_model_100_steps.zip"))
+
+
 def callbacks_record_figures():
     where = os.path.join(WORK, "recorded")
     model = PPO("MlpPolicy", Counter(), tensorboard_log=where, **SMALL)
@@ -1138,6 +1154,7 @@ ALONE = [
     what_an_environment_raises_is_passed_on,
     ctrl_c_ends_a_training_which_can_go_on,
     callbacks_see_and_stop,
+    checkpoints_are_saved_on_the_way,
     callbacks_record_figures,
     settings_have_both_names,
     environments_are_made_by_classes_and_functions,

@@ -33,7 +33,7 @@ import tempfile
 import numpy as np
 
 VERSION = "0.3"  # of ppo.h
-__all__ = ["PPO", "evaluate_policy", "make_vec_env", "settings"]
+__all__ = ["PPO", "CheckpointCallback", "evaluate_policy", "make_vec_env", "settings"]
 
 # --- the library ---------------------------------------------------------------------------------------------------
 
@@ -1378,7 +1378,7 @@ _ONNX_NAMES = ("standard", "ml-agents")  # by ppo_onnx_names
 _ELSEWHERE = {
     ".onnx": ": export_onnx() writes that",
     ".h": ": export_c() writes that",
-    ".zip": ", the format of Stable-Baselines3",
+    ".zip": ", the format of Stable-Baselines3, whose CheckpointCallback writes it, too: ppo.py has its own",
     ".pkl": ", a pickle",
     ".pt": ", a file of PyTorch",
     ".pth": ", a file of PyTorch",
@@ -1525,6 +1525,26 @@ class _Callbacks:
 
     def end(self):
         self._call("on_training_end")
+
+
+class CheckpointCallback:
+    """A callback that saves the policy after every save_freq steps of each environment, as
+    save_path/NAME_PREFIX_STEPS_steps.safetensors, where STEPS is the model's num_timesteps."""
+
+    def __init__(self, save_freq, save_path, name_prefix="rl_model", verbose=0):
+        self.save_freq, self.calls = _whole("save_freq", save_freq, 1), 0
+        self.save_path, self.name_prefix, self.verbose = os.fspath(save_path), str(name_prefix), verbose
+
+    def on_training_start(self, locals_, globals_):
+        os.makedirs(self.save_path, exist_ok=True)
+
+    def on_step(self):
+        self.calls += 1
+        if self.calls % self.save_freq == 0:
+            name = "%s_%d_steps.safetensors" % (self.name_prefix, self.num_timesteps)
+            self.model.save(os.path.join(self.save_path, name))
+            if self.verbose > 1:
+                print("saved", name)
 
 
 class _Line:
