@@ -554,16 +554,15 @@ static void ppo__chat_form(ppo__chat *chat, const char *form, const char *role) 
     }
 }
 
-/* Leaves out the spaces at the ends of a text, as Python does. ends: 1 the first, 2 the last, 3 both. */
-static const char *ppo__trim(const ppo_tokenizer *tok, const char *text, size_t *bytes, int ends) {
+/* Leaves out the spaces at the ends of a text, as Python does. both 0: those at its end alone. */
+static const char *ppo__trim(const ppo_tokenizer *tok, const char *text, size_t *bytes, int both) {
     size_t end = 0, begin = *bytes, n;
     for (size_t at = 0; at < *bytes; at += n) {
         if (ppo__is_space(tok, text + at, *bytes - at, &n) || (text[at] >= 28 && text[at] < 32)) continue;
         if (begin > at) begin = at;
         end = at + n;
     }
-    if (!(ends & 1)) begin = 0;
-    if (!(ends & 2)) end = *bytes;
+    if (!both) begin = 0;
     *bytes = end > begin ? end - begin : 0;
     return text + begin;
 }
@@ -619,13 +618,13 @@ static void ppo__chat_smol(ppo__chat *chat, const char *system) {
     ppo__remove_word(said, "/no_think");
     ppo__remove_word(said, "/think");
     size_t bytes = strlen(said);
-    ppo__trim(chat->encoder.tok, said, &bytes, 2);
+    ppo__trim(chat->encoder.tok, said, &bytes, 0);
     said[bytes] = 0;
     ppo__chat_form(chat, "{<|im_start|>}system\n", "");
     if (overrides) {
         ppo__remove_word(said, "/system_override");
         bytes = strlen(said);
-        ppo__trim(chat->encoder.tok, said, &bytes, 2);
+        ppo__trim(chat->encoder.tok, said, &bytes, 0);
         ppo__chat_text(chat, said, bytes);
         ppo__chat_form(chat, "{<|im_end|>}\n", "");
         return;
@@ -719,7 +718,7 @@ static int ppo__chat_system(ppo__chat *chat, const ppo_message *messages, int co
     if (row->flags & PPO__CHAT_FULL && !stands_in && !*text) return 1;
     ppo__chat_form(chat, row->before, "system");
     ppo__chat_form(chat, row->lead, "");
-    if (row->flags & PPO__CHAT_TRIM) text = ppo__trim(chat->encoder.tok, text, &bytes, 3);
+    if (row->flags & PPO__CHAT_TRIM) text = ppo__trim(chat->encoder.tok, text, &bytes, 1);
     if (stands_in) ppo__chat_form(chat, row->system, "");
     else ppo__chat_text(chat, text, bytes);
     if (!(row->flags & PPO__CHAT_ANSWERS)) ppo__chat_form(chat, row->close, "");
@@ -746,7 +745,7 @@ static void ppo__encode_chat(ppo__chat *chat, const ppo_message *messages, int c
         if (is_system &&
             (row->flags & PPO__CHAT_SMOL || (!bytes && row->flags & PPO__CHAT_FULL && !row->system)))
             continue;
-        if (row->flags & PPO__CHAT_TRIM) text = ppo__trim(encoder->tok, text, &bytes, 3);
+        if (row->flags & PPO__CHAT_TRIM) text = ppo__trim(encoder->tok, text, &bytes, 1);
         ppo__chat_form(chat, row->before, is_answer && row->flags & PPO__CHAT_MODEL ? "model" : role);
         if (m == 1 && first && row->flags & PPO__CHAT_MERGE) {
             ppo__chat_string(chat, messages[0].text);

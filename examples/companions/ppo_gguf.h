@@ -1407,7 +1407,6 @@ static ppo_status ppo__gguf_check(const ppo__gguf *g, const ppo_lm_config *c) {
     ppo_lm fresh;
     char is[64], other[64];
     ppo_lm_config_family(&family, name);
-    memset(&fresh, 0, sizeof fresh);
     fresh.config = family;
     fresh.config.kv_heads = fresh.config.head_size = 0;
     if (ppo__lm_complete(&fresh)) fresh.full = family;

@@ -652,8 +652,8 @@ static int64_t ppo__json_integer(ppo__json *json) {
 /* The same below 2^31. */
 static int ppo__json_int(ppo__json *json) {
     const int64_t number = ppo__json_integer(json);
-    if (number <= INT_MAX) return (int)number;
-    return ppo__json_fail(json, "expected a whole number below 2^31", NULL), -1;
+    if (number > INT_MAX) ppo__json_fail(json, "expected a whole number below 2^31", NULL);
+    return (int)number;
 }
 
 /* The text of a value, decoded once. */
@@ -1313,7 +1313,6 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
         const int is_bytes = !strcmp(type, "ByteLevel"), is_space = !strcmp(type, "Metaspace");
         ppo__tokfile_need(file, tok->kind == PPO__PIECES || !(is_bytes || is_space),
                           "after ByteLevel:", type);
-        if (json->status) return;
         const char *behavior = ppo__json_text(json, part, "behavior");
         if (is_bytes) {
             const ppo_expression *words = ppo__json_flag(json, part, "use_regex", 1)
@@ -1742,12 +1741,11 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     ppo__tokfile file = ppo__tokfile_start(tok);
     int raw = 0;
     tok->json_bytes = (size_t)(json->end - json->start);
-    tok->json = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
+    tok->json = ppo__text_copy(&tok->memory, json->start);
     tok->rules = PPO__ZEROS(&tok->memory, ppo__tokfile_rules, 1);
     tok->split = ppo__tokfile_split;
     if (!tok->json || !tok->rules) return PPO_ERROR_MEMORY;
     tok->rules->pad = tok->rules->bos = -1;
-    memcpy(tok->json, json->start, tok->json_bytes + 1);
     file.json = *json;
     file.json.at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3);
     ppo__value *whole = ppo__json_tree(&file.json, &file.memory);
@@ -4296,7 +4294,7 @@ static ppo_status ppo__read_line(ppo__line_reader *lines, FILE *in, int *more) {
 /* Refuses what is JSON, or text, but not in lines. end: of the line, which has something. */
 static ppo_status ppo__no_line(const ppo__line_reader *lines, const char *end) {
     const char *at = lines->json.at + strspn(lines->json.at, " \t\r"), *last = end;
-    while (last > at && strchr(" \t\r", last[-1])) --last;
+    while (*at == '{' && strchr(" \t\r", last[-1])) --last;
     if (*at == '[')
         return ppo__file_fail(lines->path,
                               "line %d begins a list: write each of its objects on a line of its own, "
