@@ -94,7 +94,7 @@ static const char unigram_json[] = "{\"added_tokens\": [" ADDED(
            "\"Metaspace\", \"replacement\": \"" LOW
            "\", \"prepend_scheme\": \"never\"}, \"model\": {\"type\": \"Unigram\", "
            "\"unk_id\": 0, \"vocab\": [[\"<s>\", 0], [\"a\", -2.5], [\"b\", -2.5], [\"ab\", -4.75], [\"" LOW
-           "\", -1]]}}";
+           "\", -1], [\"b" LOW "a\", -0.5]]}}"; /* the last one only where words are not cut */
 
 static ppo_status load_changed(const char *json, const char *old, const char *by, ppo_tokenizer **tok) {
     char *text = replaced(json, old, by);
@@ -187,7 +187,7 @@ static void what_tokenizers_cannot_have_is_named(void **state) {
         {unigram_json, "[\"a\", -2.5]", "[\"a\", -2.5.1]", "expected a finite number"},
         {unigram_json, "[\"a\", -2.5]", "[\"a\", -1e999]", "expected a finite number"},
         {unigram_json, "\"unk_id\": 0, ", "", "Unigram without unk_id"},
-        {unigram_json, "\"unk_id\": 0", "\"unk_id\": 5", "Unigram without unk_id"},
+        {unigram_json, "\"unk_id\": 0", "\"unk_id\": 6", "Unigram without unk_id"},
         {unigram_json, "\"unk_id\": 0", "\"unk_id\": 0.5", "a whole number"},
         {pieces_json, "\"post_processor\": null",
          "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{}]}",
@@ -241,13 +241,16 @@ static char *with_added_at(const char *json, const char *first, const char *seco
     return both;
 }
 
+#define SPLIT_A                                                                                           \
+    "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": " \
+    "{\"String\": \"a\"}, \"behavior\": \"Removed\""
 /* What is read may change how a text is cut: its tokens are those of Python's package. */
 static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
     (void)state;
     static const struct {
         const char *json, *old, *by, *text;
         int want[12], count;
-        const char *back;
+        const char *back, *also, *with; /* what else is replaced, if it is not NULL */
     } cases[] = {
         {bytes_json, "NFC", "NFC", "abba b", {2, 1, 0, 3, 1}, 5, "abba b"},
         {bytes_json,
@@ -298,6 +301,90 @@ static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
         {unigram_json, "-4.75", "-4.7500000000000000000000001", "ab", {3}, 1, "ab"},
         {unigram_json, "-4.75", "-0.0000000000000000000000001", "ab", {3}, 1, "ab"},
         {unigram_json, "-4.75", "-525000000000000000000000", "ab", {1, 2}, 2, "ab"},
+        /* members that are not there, and their opposites */
+        {pieces_json, "BPE", "BPE", "xxa", {5, 5, 0}, 3, "<s><s>a"},
+        {pieces_json, "\"<0xZZ>\": 4", "\"aa\": 4", "aa", {0, 0}, 2, "aa"},
+        {pieces_json,
+         "\"<0xZZ>\": 4, \"<s>\": 5}",
+         "\"aa\": 4, \"<s>\": 5}, \"ignore_merges\": true",
+         "aa",
+         {4},
+         1,
+         "aa"},
+        {pieces_json,
+         "\"pre_tokenizer\": null",
+         "\"pre_tokenizer\": {\"type\": \"Digits\"}",
+         "11",
+         {4},
+         1,
+         "11",
+         "\"<0x0A>\": 3, \"<0xZZ>\": 4, \"<s>\": 5}, \"merges\": [",
+         "\"1\": 3, \"11\": 4, \"<s>\": 5}, \"merges\": [\"1 1\", "},
+        {pieces_json,
+         "\"pre_tokenizer\": null",
+         "\"pre_tokenizer\": {\"type\": \"Digits\", \"individual_digits\": true}",
+         "11",
+         {3, 3},
+         2,
+         "11",
+         "\"<0x0A>\": 3, \"<0xZZ>\": 4, \"<s>\": 5}, \"merges\": [",
+         "\"1\": 3, \"11\": 4, \"<s>\": 5}, \"merges\": [\"1 1\", "},
+        {unigram_json,
+         "\"never\"}, \"post",
+         "\"never\", \"split\": false}, \"post",
+         "ab ab",
+         {1, 5, 2},
+         3,
+         "ab ab"},
+        {unigram_json, ", \"prepend_scheme\": \"never\"}, \"post", "}, \"post", "ab", {4, 3}, 2, " ab"},
+        {bytes_json,
+         "\"ab\": 2, \"\304\240\": 3}, \"merges\": [\"a b\"]",
+         "\"b\304\240\": 2, \"\304\240\": 3}, \"merges\": [\"b \304\240\"]",
+         "ab a",
+         {0, 1, 3, 0},
+         4,
+         "ab a"},
+        {bytes_json, ", \"add_prefix_space\": false", "", "a", {3, 0}, 2, " a"},
+        {bytes_json,
+         "\"pre_tokenizer\": {",
+         SPLIT_A "}, {",
+         "aba",
+         {1},
+         1,
+         "b",
+         "\"add_prefix_space\": false}",
+         "\"add_prefix_space\": false}]}"},
+        {bytes_json,
+         "\"pre_tokenizer\": {",
+         SPLIT_A ", \"invert\": true}, {",
+         "aba",
+         {0, 0},
+         2,
+         "aa",
+         "\"add_prefix_space\": false}",
+         "\"add_prefix_space\": false}]}"},
+        {bytes_json, "\"NFC\"", "\"Strip\"", "  ab  ", {2}, 1, "ab"},
+        {bytes_json, "\"NFC\"", "\"Strip\", \"strip_left\": false", "  ab  ", {3, 3, 2}, 3, "  ab"},
+        {bytes_json, "\"NFC\"", "\"Strip\", \"strip_right\": false", "  ab  ", {2, 3, 3}, 3, "ab  "},
+        {bytes_json, "\"NFC\"", "\"Lowercase\"", "A", {0}, 1, "a"},
+        {bytes_json, "\"NFC\"", "\"Lowercase\"", "AB A", {2, 3, 0}, 3, "ab a"},
+        {bytes_json, "\"NFC\"", "\"Lowercase\"", "", {0}, 0, ""},
+        {bytes_json,
+         ADDED("4", "<s>"),
+         "{\"id\": 4, \"content\": \"<s>\"}",
+         "a <s> a",
+         {0, 3, 4, 3, 0},
+         5,
+         "a <s> a"},
+        {bytes_json,
+         ADDED("4", "<s>"),
+         "{\"id\": 4, \"content\": \"<S>\"}",
+         "<S><s>",
+         {4, 4},
+         2,
+         "<s><s>",
+         "\"NFC\"",
+         "\"Lowercase\""},
     };
     empty("in");
     for (int i = 0; i < COUNT(cases); i++) {
@@ -308,7 +395,12 @@ static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
             char *moved = with_added_at(cases[i].json, "6", "7");
             assert_ok(load_changed(moved, cases[i].old, cases[i].by, &tok));
             free(moved);
-        } else assert_ok(load_changed(cases[i].json, cases[i].old, cases[i].by, &tok));
+        } else {
+            char *json = replaced(cases[i].json, cases[i].also ? cases[i].also : cases[i].old,
+                                  cases[i].also ? cases[i].with : cases[i].old);
+            assert_ok(load_changed(json, cases[i].old, cases[i].by, &tok));
+            free(json);
+        }
         assert_ok(ppo_encode(tok, cases[i].text, strlen(cases[i].text), tokens, 12, &count));
         if (count != cases[i].count || memcmp(tokens, cases[i].want, (size_t)count * sizeof *tokens))
             fail_msg("\"%s\" is %d tokens: %d %d %d %d", cases[i].text, count, tokens[0], tokens[1],
@@ -435,20 +527,24 @@ static void what_a_tokenizer_config_contradicts_is_noted(void **state) {
 /* The form that a folder's template writes is the one without a note. */
 static void a_chat_template_is_compared_with_the_forms(void **state) {
     (void)state;
-    static const char zephyr[] =
-        "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + "
-        "message['content'] + eos_token "
-        "}}\n{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + message['content'] + eos_token "
-        "}}\n{% elif "
-        "message['role'] == 'assistant' %}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% "
-        "endif %}\n{% if "
-        "loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}";
+#define ZEPHYR                                                                                          \
+    "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + "             \
+    "message['content'] + eos_token "                                                                   \
+    "}}\n{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + message['content'] + eos_token "   \
+    "}}\n{% elif "                                                                                      \
+    "message['role'] == 'assistant' %}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% " \
+    "endif %}\n{% if "                                                                                  \
+    "loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}"
     static const struct {
         const char *text;
         int form; /* that writes the same; -1: none */
         int says; /* the form whose note says: */
         const char *words;
-    } cases[] = {{zephyr, PPO_CHAT_ZEPHYR, PPO_CHATML, "in another form"},
+    } cases[] = {{ZEPHYR, PPO_CHAT_ZEPHYR, PPO_CHATML, "in another form"},
+                 {ZEPHYR "\n", PPO_CHAT_ZEPHYR, PPO_CHATML, "in another form"},
+                 {ZEPHYR "\n\n", PPO_CHAT_ZEPHYR, PPO_CHATML, "in another form"}, /* Jinja leaves both out, */
+                 {ZEPHYR "\n\n\n", -1, PPO_CHAT_ZEPHYR, "none of the forms"},     /* and writes the third */
+                 {ZEPHYR "{# of a model #}\n", PPO_CHAT_ZEPHYR, PPO_CHATML, "in another form"},
                  {"<|im_start|>", -1, PPO_CHATML, "compare what it writes"},
                  {"anything", -1, PPO_CHAT_ZEPHYR, "none of the forms"}};
     for (int i = 0; i < COUNT(cases) + 3; i++) {
@@ -623,6 +719,41 @@ static void a_text_that_grows_too_large_is_refused(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+/* An allocator that remembers the largest block. */
+static void *largest_hook(void *user, void *ptr, size_t size) {
+    size_t *most = (size_t *)user;
+    if (size > *most) *most = size;
+    if (size) return realloc(ptr, size);
+    free(ptr);
+    return NULL;
+}
+
+/* Where no token has a space after something else, words are encoded one by one: a long text takes no memory for the
+   symbols of all of it. */
+static void a_long_text_is_encoded_word_by_word(void **state) {
+    (void)state;
+    enum { WORDS = 20000 };
+    static char text[2 * WORDS];
+    static int tokens[WORDS];
+    for (int cut = 0; cut < 2; cut++) {
+        ppo_tokenizer *tok = NULL;
+        size_t most = 0;
+        int count = 0;
+        for (int k = 0; k < WORDS; k++) memcpy(text + 2 * k, " a", 2);
+        empty("in");
+        assert_ok(load_changed(pieces_json, "<0xZZ>", cut ? "<0xZZ>" : "a" LOW, &tok));
+        ppo_set_allocator(largest_hook, &most);
+        const ppo_status status = ppo_encode(tok, text, sizeof text, tokens, WORDS, &count);
+        ppo_set_allocator(NULL, NULL);
+        assert_ok(status);
+        assert_int_equal(count, WORDS);
+        for (int k = 0; k < WORDS; k++) assert_int_equal(tokens[k], 2);
+        /* twice the rewritten text, of 4 bytes a word, and tokens; or its symbols, of 12 for each of these bytes */
+        if (cut ? most > 12 * WORDS : most < 48 * WORDS) fail_msg("cut %d: %zu bytes", cut, most);
+        ppo_tokenizer_free(tok);
+    }
+}
+
 static void too_many_added_tokens_are_refused(void **state) {
     (void)state;
     const size_t n = 2 * ((size_t)1048576 + 1);
@@ -793,7 +924,14 @@ static void what_a_config_cannot_say_is_named(void **state) {
         {"llama", "\"silu\"", "\"mish\"", "hidden_act \"mish\" is not known"},
         {"llama", LAYERS, LAYERS ", \"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 2}",
          "\"longrope\" is not known"},
-        {"llama", LAYERS, LAYERS ", \"rope_scaling\": {\"type\": \"linear\"}", "there is no"},
+        {"llama", LAYERS, LAYERS ", \"rope_scaling\": {\"type\": \"linear\"}",
+         "there is no rope_scaling.factor"},
+        {"llama", LAYERS,
+         LAYERS ", \"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"high_freq_factor\": 4}",
+         "there is no rope_scaling.low_freq_factor"},
+        {"llama", LAYERS,
+         LAYERS ", \"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1}",
+         "there is no rope_scaling.high_freq_factor"},
         {"llama", "\"num_attention_heads\": 2", "\"num_attention_heads\": 3", "config.json: "},
         {"llama", "\"hidden_size\": 8", "\"hidden_size\": 16", "is F32"},
         {"llama", LAYERS, "\"num_hidden_layers\": 4", "there is no \"model.layers.3"},
@@ -836,6 +974,73 @@ static void what_a_config_cannot_say_is_named(void **state) {
         assert_fails(load_config(cases[i].family, cases[i].old, cases[i].by, &lm), PPO_ERROR_FILE,
                      cases[i].words);
         assert_null(lm);
+    }
+    /* what no model here computes, by its key and what that says */
+    static const char *const others[][3] = {
+        {"", "scale_attn_by_inverse_layer_idx", "true"},
+        {"", "is_encoder_decoder", "true"},
+        {"", "_remove_final_layer_norm", "true"},
+        {"", "final_logit_softcapping", "30.0"},
+        {"", "attn_logit_softcapping", "50.0"},
+        {"", "use_bidirectional_attention", "true"},
+        {"\"rope_scaling\": {\"rope_type\": \"default\", ", "attention_factor", "1.5"},
+        {"\"rope_scaling\": {\"rope_type\": \"default\", ", "mscale", "1.5"},
+        {"", "do_layer_norm_before", "false"},
+        {"", "layer_norm_elementwise_affine", "false"},
+        {"\"rope_scaling\": {\"rope_type\": \"default\", ", "truncate", "false"}};
+    for (int i = 0; i < COUNT(others); i++) {
+        char by[160], words[80];
+        ppo_lm *lm = NULL;
+        snprintf(by, sizeof by, LAYERS ", %s\"%s\": %s%s", others[i][0], others[i][1], others[i][2],
+                 *others[i][0] ? "}" : "");
+        snprintf(words, sizeof words, "%s is %s, which is not supported", others[i][1],
+                 strcmp(others[i][2], "false") ? "there" : "false");
+        assert_fails(load_config("llama", LAYERS, by, &lm), PPO_ERROR_FILE, words);
+        assert_null(lm);
+    }
+}
+
+/* The keys that each layout needs: without one of them there is no model, and with them alone it is the family's own. */
+static void a_config_needs_these_keys_and_no_others(void **state) {
+    (void)state;
+    static const char *const cases[][6] = {
+        {"gpt2", "vocab_size", "n_positions", "n_embd", "n_layer", "n_head"},
+        {"gpt_neo", "vocab_size", "max_position_embeddings", "hidden_size", "num_layers", "num_heads"},
+        {"gpt_neox", "vocab_size", "max_position_embeddings", "hidden_size", "num_hidden_layers",
+         "num_attention_heads"},
+        {"llama", "vocab_size", "max_position_embeddings", "hidden_size", "num_hidden_layers",
+         "num_attention_heads"},
+        {"opt", "vocab_size", "max_position_embeddings", "hidden_size", "num_hidden_layers",
+         "num_attention_heads"}};
+    static const int numbers[] = {9, 8, 8, 3, 2};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_lm *was = model_of(cases[i][0], 0);
+        ppo_text_free(write_model(cases[i][0], 0));
+        for (int without = 0; without <= 5; without++) {
+            char text[400], words[64], is[64], other[64];
+            ppo_lm *lm = NULL;
+            int n = sprintf(text, "{\"model_type\": \"%s\"%s", cases[i][0],
+                            i == 2 ? ", \"rotary_pct\": 1" : ""); /* else a quarter of the head: 1 number */
+            for (int k = 0; k < 5; k++)
+                if (k != without) n += sprintf(text + n, ", \"%s\": %d", cases[i][k + 1], numbers[k]);
+            strcpy(text + n, "}");
+            write_text("in/config.json", text);
+            if (without < 5) {
+                snprintf(words, sizeof words, "there is no %s", cases[i][without + 1]);
+                assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, words);
+                continue;
+            }
+            assert_ok(ppo_lm_load("in", &lm));
+            for (int k = 0; k < ppo_lm_settings()->count; k++) {
+                const char *name = ppo_lm_settings()->field[k].name;
+                assert_ok(ppo_settings_get(ppo_lm_settings(), &was->full, name, is, sizeof is));
+                assert_ok(ppo_settings_get(ppo_lm_settings(), &lm->full, name, other, sizeof other));
+                if (strcmp(is, other)) fail_msg("%s: %s is %s, not %s", cases[i][0], name, other, is);
+            }
+            assert_false(bits_differ(lm->params->data, was->params->data, lm->params->count));
+            ppo_lm_free(lm);
+        }
+        ppo_lm_free(was);
     }
 }
 
@@ -1135,6 +1340,39 @@ static void what_a_folder_cannot_express_is_not_saved(void **state) {
     ppo_lm_free(lm);
 }
 
+/* What is written has the type that was asked for, and says so; what is read is frozen. */
+static void a_saved_model_has_the_type_that_its_config_names(void **state) {
+    (void)state;
+    static const struct {
+        ppo_dtype type;
+        const char *says;
+    } cases[] = {{PPO_F32, "\"torch_dtype\": \"float32\""},
+                 {PPO_F16, "\"torch_dtype\": \"float16\""},
+                 {PPO_BF16, "\"torch_dtype\": \"bfloat16\""}};
+    ppo_lm *lm = model_of("llama", 0), *read = NULL, *larger = NULL;
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_file *file = NULL;
+        char *config = NULL;
+        empty("out");
+        assert_ok(ppo_lm_save(lm, "out", cases[i].type));
+        assert_ok(ppo_text_load("out/config.json", &config, NULL));
+        if (!strstr(config, cases[i].says)) fail_msg("\"%s\" does not say %s", config, cases[i].says);
+        assert_ok(ppo_file_read("out/model.safetensors", &file));
+        for (int k = 0; k < ppo_file_count(file); k++)
+            assert_int_equal(ppo_file_at(file, k)->type, cases[i].type);
+        ppo_file_free(file), ppo_text_free(config);
+        assert_ok(ppo_lm_load("out", &read));
+        assert_ok(ppo_lm_resize(read, 10, &larger));
+        assert_true(!lm->params->frozen && read->params->frozen && larger->params->frozen);
+        ppo_lm_free(read), ppo_lm_free(larger);
+    }
+    assert_ok(ppo_lm_save_file(lm, NULL, "in/part.safetensors"));
+    assert_ok(ppo_lm_load("in/part.safetensors", &read));
+    assert_ok(ppo_lm_copy(lm, 0, &larger));
+    assert_true(read->params->frozen && larger->params->frozen);
+    ppo_lm_free(read), ppo_lm_free(larger), ppo_lm_free(lm);
+}
+
 /* -- adapters -- */
 
 static char *write_adapter(ppo_lm *base, int score) {
@@ -1270,6 +1508,8 @@ static void ends_are_read_from_folders(void **state) {
                  {"{}", "{\"eos_token_id\": 3}", 1, 3, NULL},
                  {"{\"eos_token_id\": []}", "{}", 0, 0, NULL},
                  {NULL, NULL, 0, 0, NULL},
+                 {"{\"eos_token_id\": 2147483647}", NULL, 1, 2147483647, NULL},
+                 {"{\"eos_token_id\": 2147483648}", NULL, 0, 0, "expected a whole number below 2^31"},
                  {"{\"eos_token_id\": 1.5}", NULL, 0, 0, "a whole number"},
                  {"{\"eos_token_id\": [\"a\"]}", NULL, 0, 0, "expected"},
                  {"3", NULL, 0, 0, "expected \"{\""}};
@@ -1817,15 +2057,18 @@ int main(void) {
         cmocka_unit_test(the_tokenizer_of_qwen2_must_be_qwens),
         cmocka_unit_test(names_of_the_same_hash_are_told_apart),
         cmocka_unit_test(a_text_that_grows_too_large_is_refused),
+        cmocka_unit_test(a_long_text_is_encoded_word_by_word),
         cmocka_unit_test(too_many_added_tokens_are_refused),
         cmocka_unit_test(a_saved_folder_names_its_tokens),
         cmocka_unit_test(what_a_config_cannot_say_is_named),
+        cmocka_unit_test(a_config_needs_these_keys_and_no_others),
         cmocka_unit_test(what_a_config_says_is_the_models),
         cmocka_unit_test(attention_without_a_scale_has_one),
         cmocka_unit_test(arrays_that_do_not_fit_are_named),
         cmocka_unit_test(an_index_names_the_files),
         cmocka_unit_test(a_tied_head_must_be_the_embedding),
         cmocka_unit_test(what_a_folder_cannot_express_is_not_saved),
+        cmocka_unit_test(a_saved_model_has_the_type_that_its_config_names),
         cmocka_unit_test(what_an_adapter_cannot_say_is_named),
         cmocka_unit_test(what_an_adapter_says_is_the_models),
         cmocka_unit_test(ends_are_read_from_folders),
