@@ -337,6 +337,7 @@ static void models_of_every_family_are_read_back_to_the_bit(void **state) {
         assert_ok(ppo_gguf_save(lm, trained, NULL, PPO_GGUF_F32, "b.gguf"));
         assert_ok(ppo_lm_load("b.gguf", &read));
         assert_int_equal(lm->params->count, read->params->count);
+        assert_int_equal(read->params->frozen, 1);
         assert_memory_equal(lm->params->data, read->params->data, lm->params->count * sizeof(float));
         for (int i = 0; i < ppo_lm_settings()->count; i++) {
             const char *name = ppo_lm_settings()->field[i].name;
@@ -653,6 +654,23 @@ static void names_of_cuts_are_read_and_written(void **state) {
                                            {"llama3", "llama-bpe"}, {"qwen2", "qwen2"},
                                            {"qwen35", "qwen35"},    {"tekken", "tekken"},
                                            {"gpt-4o", "gpt-4o"},    {"deepseek-v3", "deepseek-v3"}};
+    /* what Python's package writes, whether or not it says something */
+    static const char *const members[] = {"{\"version\": \"1.0\"",
+                                          "\"truncation\": null",
+                                          "\"padding\": null",
+                                          "\"added_tokens\": []",
+                                          "\"normalizer\": ",
+                                          "\"pre_tokenizer\": {",
+                                          "\"post_processor\": null",
+                                          "\"decoder\": {",
+                                          "\"model\": {\"type\": \"BPE\"",
+                                          "\"dropout\": null",
+                                          "\"unk_token\": null",
+                                          "\"continuing_subword_prefix\": null",
+                                          "\"end_of_word_suffix\": null",
+                                          "\"fuse_unk\": false",
+                                          "\"byte_fallback\": false",
+                                          "\"ignore_merges\": "};
     ppo_lm *lm = model("llama", "vocab=300 eos=-1"), *read = NULL;
     for (int k = 0; k < COUNT(names); k++) {
         ppo_tokenizer *tok = NULL;
@@ -666,6 +684,8 @@ static void names_of_cuts_are_read_and_written(void **state) {
         assert_int_equal(strstr(whole, "\"NFC\"") != NULL, strstr("olmo qwen2 qwen35", names[k][1]) != NULL);
         assert_int_equal(strstr(whole, "\"ignore_merges\": true") != NULL,
                          strstr("llama-bpe tekken", names[k][1]) != NULL);
+        for (int m = 0; m < COUNT(members); m++)
+            if (!strstr(whole, members[m])) fail_msg("%s is not in %s", members[m], whole);
         ppo_text_free(whole);
         ppo_tokenizer_free(tok);
         assert_ok(ppo_tokenizer_load("b.gguf", &tok));
@@ -901,11 +921,23 @@ static void models_that_are_not_known_are_refused(void **state) {
         {"tokenizer.ggml.eos_token_id", "-2", "no whole number|eos_token_id"},
         {"tokenizer.ggml.eos_token_id", "4294967295", "no whole number|eos_token_id"},
         {"tokenizer.ggml.eos_token_id", "end", "no whole number|eos_token_id"}};
+    static const char *const required[] = {"general.architecture",       "llama.context_length",
+                                           "llama.embedding_length",     "llama.block_count",
+                                           "llama.attention.head_count", "llama.feed_forward_length"};
     static char row[256 / 32 * 34];
     ppo_lm *lm = model("llama", ""), *read = NULL;
     for (int k = 0; k < COUNT(cases); k++) {
         write_kind(8, row, sizeof row, cases[k][0], cases[k][1]);
         refuses_model(cases[k][2]);
+    }
+    for (int k = 0; k < COUNT(required); k++) {
+        char words[80], *last;
+        snprintf(words, sizeof words, "there is no %s", required[k]);
+        write_kind(8, row, sizeof row, "general.name", "x");
+        last = (char *)find(required[k], strlen(required[k])) + strlen(required[k]) - 1;
+        *last = '_';
+        write_bytes("a.gguf");
+        refuses_model(words);
     }
     write_kind(8, row, sizeof row, "llama.rope.scaling.type", "none");
     assert_ok(ppo_lm_load("a.gguf", &read));
@@ -1241,6 +1273,8 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
     write_bytes("a.gguf");
     assert_true(fail_each_site(read_and_write, NULL, 1) > 20);
     write_pieces(1, 0);
+    assert_true(fail_each_site(read_tokenizer, NULL, 1) > 5);
+    write_tokens("gpt2", "gpt-2", 1 + 8); /* without kinds of tokens */
     assert_true(fail_each_site(read_tokenizer, NULL, 1) > 5);
     ppo_lm *lm = model("llama", "layers=1 width=8 heads=1 hidden=8 vocab=9 eos=1 rope_scaling=llama3");
     assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, "a.gguf"));
