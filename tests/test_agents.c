@@ -652,6 +652,98 @@ static void earlier_policies_play_and_are_not_learned_from(void **state) {
     ppo_agent_free(kept);
 }
 
+/* Two rounds of three teams of two. In each an agent earns a point for each opponent that plays 0, and ten times the
+   number of its team. */
+static void rounds_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    (void)rng, (void)out;
+    *(int *)state = 0;
+    memset(obs, 0, 6 * sizeof *obs);
+}
+
+static void rounds_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)rng;
+    const int over = ++*(int *)state == 2;
+    for (int i = 0; i < 6; i++) {
+        obs[i] = (float)over, out[i].terminated = over;
+        out[i].reward = 10 * (float)(i / 2);
+        for (int k = 0; k < 6; k++) out[i].reward += k / 2 != i / 2 && action[k].discrete == 0;
+    }
+}
+
+static ppo_env rounds_env(void) {
+    const ppo_env env = {.name = "rounds",
+                         .obs_size = 1,
+                         .action_space = ppo_discrete(2),
+                         .state_size = sizeof(int),
+                         .agents = 6,
+                         .teams = 3,
+                         .reset_all = rounds_reset,
+                         .step_all = rounds_step};
+    return env;
+}
+
+/* Each team in turn is the first player's, all others are the second's. */
+static void a_match_is_one_team_against_all_others(void **state) {
+    (void)state;
+    const ppo_env env = rounds_env();
+    const ppo_config cfg = config_of("hidden=none num_envs=6");
+    ppo_agent *agent[2];
+    for (int k = 0; k < 2; k++) { /* plays 1 - k */
+        assert_ok(ppo_agent_create(&env, &cfg, &agent[k]));
+        agent[k]->model.actor.bias[0]->data[1 - k] = 100;
+    }
+    for (int episodes = 3; episodes < 5; episodes++) {
+        const ppo_evaluation e = ppo_evaluate_match(agent[0], agent[1], &env, episodes, 1);
+        assert_ok(e.status);
+        assert_true(e.min_return == 8 && e.max_return == 48 && e.mean_length == 2);
+        assert_close(e.mean_return, episodes == 3 ? 28 : 23, 1e-6);
+        assert_close(ppo_evaluate_match(agent[1], agent[0], &env, episodes, 1).min_return, 0, 1e-6);
+    }
+    for (int k = 0; k < 2; k++) ppo_agent_free(agent[k]);
+}
+
+/* All is played by the learner, or one team by the learner and the others by one of the earlier policies. */
+static void the_players_of_a_game_are_drawn_evenly(void **state) {
+    (void)state;
+    enum { GAMES = 1200, ROOM = 2, TEAMS = 3 };
+    const ppo_env env = rounds_env();
+    ppo_config cfg = config_of("num_envs=7200 rollout_steps=2 minibatch_size=0 epochs=1 total_steps=60000 "
+                               "hidden=4 self_play=2 snapshot_every=1 self_play_latest=0.4");
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    for (int snapshots = 0; snapshots < ROOM + 2; snapshots++) { /* during the rollout */
+        const int there = snapshots < ROOM ? snapshots : ROOM;
+        int latest = 0, games[ROOM][TEAMS] = {{0}};
+        ppo_file *file = NULL;
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_ok(ppo_trainer_save(trainer, "match.tmp"));
+        assert_ok(ppo_file_read("match.tmp", &file));
+        const int *player = (const int *)ppo_file_find(file, "environments.player")->data;
+        for (int g = 0; g < GAMES; g++, player += 2 * TEAMS) {
+            int own = 0, team = 0, earlier = -1;
+            for (int i = 0; i < 2 * TEAMS; i++) {
+                assert_int_equal(player[i], player[i / 2 * 2]);
+                if (player[i] < 0) own++, team = i / 2;
+                else
+                    assert_true(player[i] < there && (earlier < 0 || player[i] == earlier)),
+                        earlier = player[i];
+            }
+            assert_int_equal(own, earlier < 0 ? 2 * TEAMS : 2);
+            if (earlier < 0) latest++;
+            else games[earlier][team]++;
+        }
+        assert_true(abs(latest - (there ? 480 : GAMES)) < 85); /* five standard deviations */
+        for (int k = 0; k < there; k++)
+            for (int team = 0; team < TEAMS; team++) assert_true(abs(games[k][team] - 240 / there) < 70);
+        ppo_file_free(file);
+    }
+    remove("match.tmp");
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 /* A shorter one could end before some agent has had its turn. */
 static void the_last_rollout_of_a_world_is_a_whole_one(void **state) {
     (void)state;
@@ -1053,6 +1145,8 @@ int main(void) {
         cmocka_unit_test(no_outcome_is_lost_between_rollouts),
         cmocka_unit_test(players_of_any_kind_meet),
         cmocka_unit_test_teardown(earlier_policies_play_and_are_not_learned_from, restore_allocator),
+        cmocka_unit_test(the_players_of_a_game_are_drawn_evenly),
+        cmocka_unit_test(a_match_is_one_team_against_all_others),
         cmocka_unit_test(the_last_rollout_of_a_world_is_a_whole_one),
         cmocka_unit_test(worlds_that_do_not_fit_are_refused),
         cmocka_unit_test(an_environment_reaches_its_user_and_gives_reasons),
