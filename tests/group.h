@@ -149,9 +149,21 @@ static uint64_t hash_rlhf_progress(uint64_t hash, ppo_rlhf_progress p) {
     return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
 }
 
-/* Brings a model back from its GPU in the middle of a training. */
-static int look_at_model(const ppo_fit_progress *p, void *user) {
-    return p->step > 0 && ppo_params_sync((ppo_params *)user);
+/* What a report of fine-tuning adds to a hash; and the model that is brought back from its GPU in the middle of it. */
+typedef struct look {
+    uint64_t *hash;
+    ppo_params *params;
+} look;
+
+static int look_at_fit(const ppo_fit_progress *p, void *user) {
+    const look *l = (const look *)user;
+    const float figures[] = {p->loss,          p->accuracy,          p->grad_norm, p->learning_rate,
+                             p->held_out_loss, p->held_out_accuracy, p->perplexity};
+    for (int k = 0; k < COUNT(figures); k++) { /* all NaN are alike */
+        const float x = isnan(figures[k]) ? 1e30f : figures[k];
+        *l->hash = hash_bytes(*l->hash, &x, sizeof x);
+    }
+    return p->step > 0 && ppo_params_sync(l->params);
 }
 
 static void tune(void *user, const ppo_group *group, result *r) {
@@ -175,7 +187,8 @@ static void tune(void *user, const ppo_group *group, result *r) {
         fit.checkpoint = t->save, fit.checkpoint_every = 2, fit.held_out = t->fit == 1 ? &data[1] : NULL;
         if (!r->status && t->fit > 1) r->status = ppo_lm_copy(lm, t->fit == 2, &other);
         trained = t->fit == 2 && other ? other->params : trained;
-        fit.callback = look_at_model, fit.callback_user = trained;
+        look l = {&r->hash[2], trained};
+        fit.callback = look_at_fit, fit.callback_user = &l;
         if (!r->status && t->fit == 1) r->status = ppo_fit_sft(lm, &data[0], &fit);
         if (!r->status && t->fit == 2) r->status = ppo_fit_reward(other, &data[0], &data[1], &fit);
         if (!r->status && t->fit == 3) r->status = ppo_fit_dpo(lm, other, &data[0], &data[1], &fit);
