@@ -338,6 +338,28 @@ static ppo_status sum_of_tokens(const ppo_samples *samples, float *reward, void 
     return PPO_OK;
 }
 
+/* The shards of a batch, or of a smaller one, in the order of the processes and of each one's lanes: evenly, where they
+   can be. */
+static void each_shard_is_computed_by_one_lane_of_one_process(void **state) {
+    (void)state;
+    for (int most = 2; most <= 9; most++)
+        for (int shards = 1; shards <= most; shards++)
+            for (int size = 1; size <= 2; size++)
+                for (int lanes = 1; lanes <= 4; lanes *= 2) {
+                    int next = 0;
+                    for (int k = 0; k < size * lanes; k++) {
+                        const ppo_group group = {k / lanes, size, NULL, NULL};
+                        ppo__learner learner = {{NULL}};
+                        learner.shards = most, learner.group = size > 1 ? &group : NULL;
+                        const int own = ppo__branch_shards(&learner, shards, k % lanes, lanes);
+                        assert_int_equal(ppo__branch_begin(&learner, shards, k % lanes, lanes), next);
+                        if (shards == 8 && most == 8) assert_int_equal(own, 8 / size / lanes);
+                        next += own;
+                    }
+                    assert_int_equal(next, shards);
+                }
+}
+
 /* Supervised, then PPO: forward, backward, sampling, Adam; of GPT-2, and of Qwen 3 with LoRA, whose blocks are computed
    again. With one shard, whose operations are divided, and with five, of which threads have several. */
 static void a_language_model_has_the_same_bits_for_any_number(void **state) {
@@ -555,6 +577,7 @@ int main(void) {
         cmocka_unit_test(samples_are_the_same_for_any_number_of_threads),
         cmocka_unit_test_teardown(slots_keep_their_sequences_and_memory_its_size, restore_allocator),
         cmocka_unit_test(a_trainer_has_the_same_bits_for_any_number),
+        cmocka_unit_test(each_shard_is_computed_by_one_lane_of_one_process),
         cmocka_unit_test(a_language_model_has_the_same_bits_for_any_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
