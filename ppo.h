@@ -8065,18 +8065,18 @@ static void ppo__gaussian_rows_backward(const float *mean, const float *log_std,
     }
 }
 
-/* The same of the entropy of squashed numbers. The terms of a shared log_std are alike: as floats their sum would be
-   off by a percent after 100,000 rows. */
+/* The same of the entropy of squashed numbers, for any box: its width is a constant. The terms of a shared log_std are
+   alike: as floats their sum would be off by a percent after 100,000 rows. */
 static void ppo__squash_entropy_backward(const float *mean, const float *log_std, int ld_std,
-                                         const float *grad_entropy, int n, int dim, const float box[2],
-                                         float *grad_mean, float *grad_log_std) {
+                                         const float *grad_entropy, int n, int dim, float *grad_mean,
+                                         float *grad_log_std) {
     for (int j = 0; j < dim; ++j) {
         double sum = 0;
         for (int i = 0; i < n; ++i) {
             const size_t at = ppo__at(i, dim) + j, at_std = ppo__at(i, ld_std) + j;
             float dmean, dlog_std;
             if (grad_entropy[i] == 0) continue;
-            ppo_squash_mean_log_det(mean[at], log_std[at_std], box[0], box[1], &dmean, &dlog_std);
+            ppo_squash_mean_log_det(mean[at], log_std[at_std], -1, 1, &dmean, &dlog_std);
             if (grad_mean) grad_mean[at] += grad_entropy[i] * dmean;
             if (grad_log_std && ld_std) grad_log_std[at_std] += grad_entropy[i] * (1 + dlog_std);
             sum += (double)grad_entropy[i] * (1 + dlog_std);
@@ -8268,7 +8268,7 @@ static void ppo__gaussian_backward(ppo_node *node) {
                                 mean->grad, log_std->grad);
     if (args->squash)
         ppo__squash_entropy_backward(mean->data, log_std->data, ppo__ld_std(log_std), dentropy, mean->rows,
-                                     mean->cols, args->box, mean->grad, log_std->grad);
+                                     mean->cols, mean->grad, log_std->grad);
 }
 
 static ppo_node *ppo__gaussian_apply(ppo_tape *tape, const ppo_op *op, int given, ppo_tensor *mean,
@@ -17795,10 +17795,8 @@ static ppo_status ppo__log_create(ppo__log_file *log) {
 
 /* After a failure the next call writes at the same place: no torn record stays in the middle. */
 static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size) {
-    if (log->torn) {
-        clearerr(log->file);
-        if (fseek(log->file, log->end, SEEK_SET)) return ppo__file_failed(log->path, "written", errno);
-    }
+    if (log->torn && fseek(log->file, log->end, SEEK_SET))
+        return ppo__file_failed(log->path, "written", errno);
     log->torn = fwrite(data, 1, size, log->file) != size;
     if (log->torn) return ppo__file_failed(log->path, "written", errno);
     log->end += (long)size;

@@ -949,7 +949,6 @@ static ppo_tensor *ppo__teacher_term(const void *teacher, ppo_tape *tape, const 
         log_std = ppo_tape_alloc(tape, n);
         for (size_t i = 0; log_std && i < n; ++i)
             log_std[i] = ppo__log_std_row(own.log_std, (int)(i / cols))[i % cols];
-        if (!log_std) return NULL;
     }
     ppo_tensor *kl = ppo__actor_critic_kl(tape, &t->agent->model, out, own.policy->data, log_std);
     return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), t->coef, 0));
