@@ -1226,7 +1226,8 @@ typedef struct ppo_rollout {
 
     /* what the critic says, and ppo_gae() */
     float *value, *next_value;
-    float *next_obs, *next_state; /* recompute_advantages: what next_value is of, where no row has it */
+    /* recompute_advantages: what next_value is of, where no row has it; zeros elsewhere */
+    float *next_obs, *next_state;
     float *advantage, *value_target;
 } ppo_rollout;
 

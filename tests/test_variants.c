@@ -791,7 +791,7 @@ static void each_epoch_has_advantages_by_the_critic_as_it_is(void **state) {
         ppo_env env = walk_env();
         ppo_config cfg = ppo_config_default();
         assert_ok(ppo_config_set_all(&cfg, "num_envs=3 rollout_steps=25 minibatch_size=20 hidden=8 epochs=1 "
-                                           "learning_rate=0.01 total_steps=75"));
+                                           "learning_rate=0.01 total_steps=300"));
         assert_ok(ppo_config_set_all(&cfg, kinds[k]));
         env.max_steps = 4;
         bench first = start_bench(&env, &cfg), both;
@@ -836,6 +836,14 @@ static void each_epoch_has_advantages_by_the_critic_as_it_is(void **state) {
                           cfg.gae_lambda, advantage, target));
         assert_memory_equal(r->advantage, advantage, sizeof advantage);
         assert_memory_equal(r->value_target, target, sizeof target);
+        for (int more = 0; more < 3; more++) { /* nothing stays of the rollout before */
+            assert_ok(ppo_trainer_iterate(both.trainer, NULL));
+            for (int i = 0; i < n - 3; i++) {
+                if (r->truncated[i]) continue;
+                for (int j = 0; j < 2; j++) assert_true(r->next_obs[2 * i + j] == 0);
+                for (int j = 0; j < width; j++) assert_true(r->next_state[width * i + j] == 0);
+            }
+        }
         ppo_agent_free(untrained);
         drop_bench(&first);
         drop_bench(&both);
