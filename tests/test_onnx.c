@@ -80,7 +80,7 @@ typedef struct graph {
     node node[NODES];
     value value[VALUES], input[INPUTS], output[INPUTS];
     int64_t ir, opset;
-    char producer[NAME], environment[NAME], space[NAME];
+    char producer[NAME], version[NAME], environment[NAME], space[NAME];
 } graph;
 
 static size_t count_of(const value *v) {
@@ -230,15 +230,17 @@ static graph *read_model(const char *path) {
         char key[NAME] = "";
         if (f.number == 1) g->ir = (int64_t)f.value;
         else if (f.number == 2) text_of(&f, g->producer);
-        else if (f.number == 3) text_of(&f, key), assert_string_equal(key, PPO_VERSION);
+        else if (f.number == 3) text_of(&f, g->version);
         else if (f.number == 7) read_graph(g, f.content);
         else if (f.number == 8)
             while (next(&f.content, &part)) assert_int_equal(part.number, 2), g->opset = (int64_t)part.value;
         else assert_int_equal(f.number, 14);
         while (f.number == 14 && next(&f.content, &part)) {
             if (part.number == 1) text_of(&part, key);
+            else if (part.number != 2) fail_msg("%s has a field %d", key, part.number);
             else if (strcmp(key, "environment") == 0) text_of(&part, g->environment);
-            else text_of(&part, g->space);
+            else if (strcmp(key, "action_space") == 0) text_of(&part, g->space);
+            else fail_msg("the model has a property %s", key);
         }
     }
     free(bytes.data);
@@ -517,6 +519,10 @@ static ppo_space space_of(int which) {
     }
 }
 
+static const char *const text_of_space[] = {"discrete 4",     "multi-discrete 3,1,5",
+                                            "multi-binary 3", "box 2 -0.300000012 0.100000001",
+                                            "box 2 5 6",      "box 2 0.100000001 inf"};
+
 static const kind kinds[] = {
     {"plain", "", 0, 0, 0},
     {"one layer, relu", "hidden=7 activation=relu shared_trunk=yes", 1, 0, 0},
@@ -540,7 +546,7 @@ static ppo_agent *agent_of(const kind *k, uint32_t seed) {
     ppo_config cfg = ppo_config_default();
     ppo_agent *agent = NULL;
     ppo_rng rng = test_rng(seed);
-    env.name = "a \303\251 name";
+    env.name = "a \303\251 name~";
     env.obs_size = OBS;
     env.actor_obs = k->actor_obs;
     if (k->picture) env.shape[0] = k->picture, env.shape[1] = HEIGHT, env.shape[2] = WIDTH;
@@ -690,7 +696,9 @@ static void a_graph_is_valid_and_answers_as_the_agent_does(void **state) {
         for (int r = 0; r < ROWS; r++)
             memcpy(shown + r * seen, a.obs + r * OBS, (size_t)seen * sizeof(float));
         assert_true(g->ir == 7 && g->opset == 13 && strcmp(g->producer, "ppo.h") == 0);
-        assert_string_equal(g->environment, "a __ name");
+        assert_string_equal(g->version, PPO_VERSION);
+        assert_string_equal(g->environment, "a __ name~");
+        assert_string_equal(g->space, text_of_space[k->space]);
         assert_int_equal(g->inputs, 1 + options.mask + (width > 0));
         feed(g, "input", 1, shown, seen);
         if (options.mask) feed(g, "action_masks", 9, a.mask, n);
