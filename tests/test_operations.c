@@ -84,6 +84,13 @@ OPERATION(several_choices) {
     ppo_tape_multi_categorical(tape, x, sizes_of_heads, 2, choices, &logp, &entropy);
     return ppo_tape_add(tape, ppo_tape_mul(tape, logp, entropy), sum_of_both(tape, kl, z));
 }
+/* More than the 64 rows whose softmax is kept together. */
+OPERATION(many_choices) {
+    static const int choice[2 * 70] = {1, 2};
+    ppo_tensor *logp, *entropy;
+    ppo_tape_multi_categorical(tape, x, sizes_of_heads, 2, choice, &logp, &entropy);
+    return ppo_tape_add(tape, ppo_tape_mul(tape, logp, entropy), sum_of_both(tape, y, z));
+}
 OPERATION(losses) {
     static const ppo_policy_objective clip = {PPO_CLIP, 0.2f, 0.3f, 3, 0};
     ppo_policy_stats stats;
@@ -138,6 +145,7 @@ static const struct operation {
                   {"one_log_std", one_log_std, {{ROWS, COLS}, {1, COLS}, {1, 1}}},
                   {"categorical", categorical, {{ROWS, COLS}, {ROWS, COLS}, {1, 1}}},
                   {"several_choices", several_choices, {{ROWS, COLS}, {ROWS, COLS}, {1, 1}}},
+                  {"many_choices", many_choices, {{70, COLS}, {1, 1}, {1, 1}}},
                   {"losses", losses, {{ROWS, 1}, {ROWS, 1}, {1, 1}}},
                   {"pairs", pairs, {{ROWS, 1}, {ROWS, 1}, {ROWS, 1}}},
                   {"attention", attention, {{ROWS, 8}, {ROWS, 4}, {1, 4}}},

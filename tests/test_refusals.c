@@ -366,7 +366,8 @@ static void operands_that_do_not_fit_are_refused(void **state) {
     TAPE_REFUSES(ppo_tape_pairwise_loss(tape, &column, &ones), "(2, 1)");
     TAPE_REFUSES(ppo_tape_policy_loss(tape, &column, numbers, numbers, NULL, NULL, NULL), "NULL");
     TAPE_REFUSES(ppo_tape_conv(tape, &pictures, NULL, &kernel, NULL, 2, 1, PPO_RELU), "NULL");
-    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, no_shape, &kernel, NULL, 2, 1, PPO_RELU), "conv");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, no_shape, &kernel, NULL, 2, 1, PPO_RELU),
+                 "conv: there are no pictures of 0 channels, 4 x 4 pixels");
     TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &kernel, NULL, 0, 1, PPO_RELU), "conv");
     TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &kernel, NULL, 5, 1, PPO_RELU), "conv");
     TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &kernel, NULL, 2, 0, PPO_RELU), "conv");
@@ -378,8 +379,12 @@ static void operands_that_do_not_fit_are_refused(void **state) {
                  "conv: rows of 6 numbers are no pictures");
     TAPE_REFUSES(ppo_tape_max_pool(tape, &pictures, NULL, 2, 1), "NULL");
     TAPE_REFUSES(ppo_tape_max_pool(tape, &pictures, shape, 5, 1), "max_pool");
+    TAPE_REFUSES(ppo_tape_max_pool(tape, &pictures, no_shape, 2, 1),
+                 "max_pool: there are no pictures of 0 channels, 4 x 4 pixels");
     TAPE_REFUSES(ppo_tape_channels_last(tape, &pictures, NULL), "NULL");
     TAPE_REFUSES(ppo_tape_channels_last(tape, &x, shape), "rows of 6 numbers are no pictures");
+    TAPE_REFUSES(ppo_tape_channels_last(tape, &x, no_shape),
+                 "channels_last: there are no pictures of 0 channels, 4 x 4 pixels");
     assert_memory_equal(shape, huge, sizeof shape); /* no refusal changes it */
     assert_null(ppo_tape_alloc(NULL, 1));
     assert_fails(ppo_tape_backward(NULL, &one), PPO_ERROR_ARGUMENT, "the tape is NULL");
