@@ -117,6 +117,32 @@ static void what_is_wrong_with_a_world_is_found(void **state) {
     assert_false(has_finding(&report, "failed"));
 }
 
+static float first_seen; /* where the latest first reset placed it */
+static int placed;
+static void seen_reset(void *state, ppo_rng *rng, float *obs) {
+    reach_reset(state, rng, obs);
+    if (!placed++) first_seen = obs[0];
+}
+
+static void a_check_begins_where_an_evaluation_does(void **state) {
+    (void)state;
+    ppo_env env = reach_env();
+    const ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
+    ppo_inspection report;
+    env.reset = seen_reset;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    for (uint64_t seed = 1; seed < 4; seed++) {
+        placed = 0;
+        assert_ok(ppo_evaluate(agent, &env, 1, seed).status);
+        const float evaluated = first_seen;
+        placed = 0;
+        assert_ok(ppo_env_check(&env, 20, seed, &report));
+        assert_true(first_seen == evaluated);
+    }
+    ppo_agent_free(agent);
+}
+
 static void greedy_play_is_compared_with_sampled_play(void **state) {
     (void)state;
     const ppo_config cfg = ppo_config_default();
@@ -448,6 +474,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_function_whose_gradient_cannot_be_checked_is_told),
         cmocka_unit_test(what_is_wrong_with_a_world_is_found),
+        cmocka_unit_test(a_check_begins_where_an_evaluation_does),
         cmocka_unit_test(greedy_play_is_compared_with_sampled_play),
         cmocka_unit_test(curves_that_cannot_be_drawn_are_refused),
         cmocka_unit_test(a_terminal_shows_one_line_that_changes),

@@ -71,8 +71,9 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
 #ifndef PPO_NO_CONTROL
 /* Plays an environment with random actions before anything is trained, in two copies side by side and then again, and
    says in a sentence each what will go wrong or is worth a setting. findings 0: nothing was found. settings: what it
-   will be trained with (NULL: the defaults), so that no advice is followed already. Errors: a function is missing, a
-   size or the action space is invalid, env.open failed. */
+   will be trained with (NULL: the defaults), so that no advice is followed already. seed: the play begins where the
+   first episode of ppo_evaluate() with this seed does. Errors: a function is missing, a size or the action space is
+   invalid, env.open failed. */
 enum { PPO_MAX_FINDINGS = 8 };
 typedef struct ppo_inspection {
     int steps, episodes; /* that were played */
