@@ -456,7 +456,6 @@ static void ppo__gguf_read_info(ppo__gguf *g, ppo__gguf_tensor *tensor) {
     }
     tensor->type = ppo__gguf_type_at((uint32_t)ppo__gguf_whole(g, 4));
     tensor->begin = (int64_t)ppo__gguf_whole(g, 8);
-    if (g->status) return;
     if (size[2] > 1 || size[3] > 1) ppo__gguf_fail(g, "a tensor of more than two dimensions: ", tensor->name);
     else if (tensor->type < 0) {
         ppo__gguf_fail(g,
@@ -1311,7 +1310,6 @@ static ppo_status ppo__gguf_fill(ppo__gguf *g, const ppo__gguf_vocab *v, ppo_tok
         if (chat) ppo__gguf_member(&config, "chat_template", chat);
         ppo__gguf_add(&config, "}\n");
         if (!pass) config.out = PPO__ARRAY(&tok->memory, char, config.n + 1);
-        if (!config.out) return PPO_ERROR_MEMORY;
     }
     ppo__tokfile_rules *rules = tok->rules;
     rules->config = config.out;

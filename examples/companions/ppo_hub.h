@@ -4300,7 +4300,7 @@ static ppo_status ppo__no_line(const ppo__line_reader *lines, const char *end) {
                               "line %d begins a list: write each of its objects on a line of its own, "
                               "as jq -c \".[]\" does",
                               lines->number);
-    if (*at == '{' && last[-1] != '}' && (last == at + 1 || strchr(",[{", last[-1])))
+    if (*at == '{' && strchr(",[{", last[-1]))
         return ppo__file_fail(lines->path,
                               "line %d: an object continues on the next line: write each on one line, as "
                               "jq -c . does",
