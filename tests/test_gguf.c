@@ -483,7 +483,7 @@ static float scores[PIECES] = {0, 0, 0, 0, 0, 0, 0, 0, 0, -9, -10, -11, -12, -13
 static int kinds[PIECES] = {2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 4};
 
 static void write_pieces(int starts, int ends) {
-    begin(0, 7 + (more_key != NULL));
+    begin(0, (uint64_t)(5 + (starts >= 0) + (ends >= 0) + (more_key != NULL))); /* -1: it does not say */
     put_string("general.architecture", "llama");
     put_string("tokenizer.ggml.model", "llama");
     put_key("tokenizer.ggml.tokens", 9), put_whole(8, 4), put_whole(PIECES + 256, 8);
@@ -500,8 +500,8 @@ static void write_pieces(int starts, int ends) {
     }
     put_key("tokenizer.ggml.token_type", 9), put_whole(5, 4), put_whole(PIECES + 256, 8);
     for (int t = 0; t < PIECES + 256; t++) put_whole(t < PIECES ? (uint64_t)kinds[t] : 6, 4);
-    put_key("tokenizer.ggml.add_bos_token", 7), put_whole((uint64_t)starts, 1);
-    put_key("tokenizer.ggml.add_eos_token", 7), put_whole((uint64_t)ends, 1);
+    if (starts >= 0) put_key("tokenizer.ggml.add_bos_token", 7), put_whole((uint64_t)starts, 1);
+    if (ends >= 0) put_key("tokenizer.ggml.add_eos_token", 7), put_whole((uint64_t)ends, 1);
     put_more();
     write_bytes("a.gguf");
 }
@@ -562,6 +562,7 @@ static void pieces_of_any_form_are_read_and_written(void **state) {
         int starts, ends, expected[8]; /* -1 ends */
     } cases[] = {
         {NULL, NULL, "the the", 1, 0, {1, 11, 11, -1}},
+        {NULL, NULL, "the the", -1, -1, {1, 11, 11, -1}},
         {NULL, NULL, "ht", 0, 0, {15, -1}},
         {"tokenizer.ggml.add_space_prefix", "0", "the the", 0, 0, {4, 10, 11, -1}},
         {"tokenizer.ggml.padding_token_id", "2", "the", 0, 1, {11, 2, -1}},
@@ -592,7 +593,7 @@ static void pieces_of_any_form_are_read_and_written(void **state) {
             assert_ok(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F16, "b.gguf"));
             ppo_tokenizer_free(tok);
             take_file("b.gguf");
-            assert_int_equal(is_there("padding_token_id"), k == 3);
+            assert_int_equal(is_there("padding_token_id"), k == 4);
             /* after two kinds and a count: <unk> is unknown */
             assert_int_equal(find(types, sizeof types - 1)[sizeof types - 1 + 16], 2);
         }
@@ -765,7 +766,14 @@ static void tokenizers_that_are_not_known_are_refused(void **state) {
     architecture = "llama";
     assert_ok(ppo_tokenizer_load("a.gguf", &tok));
     ppo_tokenizer_free(tok);
-    more_key = "tokenizer.ggml.bos_token_id", more_value = "999"; /* which Llama 3 would put before a text */
+    more_key = "tokenizer.ggml.bos_token_id",
+    more_value = "1"; /* which Llama 3 puts before a text, GPT-2 not */
+    write_tokens("gpt2", "llama-bpe", 1 + 8);
+    refuses_tokenizer("TemplateProcessing|<s>"); /* which is no special token */
+    write_tokens("gpt2", "gpt-2", 1 + 8);
+    assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+    ppo_tokenizer_free(tok);
+    more_value = "999";
     write_tokens("gpt2", "llama-bpe", 1 + 8);
     more_key = NULL;
     assert_ok(ppo_tokenizer_load("a.gguf", &tok));
