@@ -533,7 +533,6 @@ static int ppo__json_bool(ppo__json *json) {
 
 static void ppo__json_skip_string(ppo__json *json) {
     ppo__json_expect(json, '"');
-    if (json->status) return;
     for (; *json->at && *json->at != '"'; ++json->at) json->at += *json->at == '\\' && json->at[1];
     if (*json->at) ++json->at;
     else ppo__json_fail(json, "a string has no end", NULL);
@@ -562,8 +561,10 @@ static void ppo__json_walk(ppo__json *json, ppo__value *values) {
         const ppo__value value = {json->at, key ? (uint32_t)(json->at - key) : 0, 1, 0, kind};
         if (values) values[n++] = value;
         if (kind == '{' || kind == '[') {
-            if (depth == PPO__DEPTH) ppo__json_fail(json, "lists within more than 64 others", NULL);
-            if (json->status) return;
+            if (depth == PPO__DEPTH) {
+                ppo__json_fail(json, "lists within more than 64 others", NULL);
+                return;
+            }
             ++json->at;
             close[depth] = (char)(kind + 2); /* in ASCII */
             first[depth] = n - 1;
@@ -1466,6 +1467,8 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
         added->name = added->pattern = ppo__json_text(json, item, "content");
         ppo__tokfile_need(file, added->name && ppo__json_get(json, item, "id"),
                           "an added token without id or content", NULL);
+        ppo__tokfile_need(file, id < PPO__MAX_FILE_VOCAB && (!added->name || *added->name), "the added token",
+                          added->name);
         if (json->status) return;
         added->name_bytes = added->bytes = (int)strlen(added->name);
         added->special = ppo__json_flag(json, item, "special", 0);
@@ -1473,8 +1476,6 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
         added->right = ppo__json_flag(json, item, "rstrip", 0);
         added->normalized = ppo__json_flag(json, item, "normalized", !added->special);
         added->single = ppo__json_flag(json, item, "single_word", 0);
-        ppo__tokfile_need(file, id < PPO__MAX_FILE_VOCAB && added->bytes, "the added token", added->name);
-        if (json->status) return;
         added->token = (int)id;
         added->place = tok->added_count;
         if (tok->vocab <= id) tok->vocab = (int)id + 1;
@@ -1589,7 +1590,6 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         int again = k && strcmp(one->name, tok->added[k - 1].name) == 0;
         ppo__tokfile_need(file, !added[t] && !again && (same || (found < 0 && !tok->rules->key[t])),
                           "two names of a token, or tokens of a name:", one->name);
-        if (file->json.status) return;
         added[t] = one;
         tok->special[t] = (char)one->special;
     }
