@@ -187,6 +187,8 @@ static void what_tokenizers_cannot_have_is_named(void **state) {
          "{\"type\": \"Metaspace\", \"replacement\": \"" LOW "\"}", "decoder \"Metaspace\""},
         {unigram_json, "[\"a\", -2.5]", "7", "a piece that is not [text, score]"},
         {unigram_json, "[\"a\", -2.5]", "[\"a\"]", "a piece that is not [text, score]"},
+        {unigram_json, "[\"b" LOW "a\", -0.5]", "7", "a piece that is not [text, score]"},
+        {unigram_json, "[\"b" LOW "a\", -0.5]", "[]", "a piece that is not [text, score]"},
         {unigram_json, "[\"a\", -2.5]", "[\"a\", \"b\"]", "expected a finite number"},
         {unigram_json, "[\"a\", -2.5]", "[\"a\", -2.5.1]", "expected a finite number"},
         {unigram_json, "[\"a\", -2.5]", "[\"a\", -1e999]", "expected a finite number"},
