@@ -684,7 +684,16 @@ static void a_text_that_grows_too_large_is_refused(void **state) {
     assert_ok(ppo_encode(tok, "a b", 3, NULL, 0, &count));
     assert_fails(ppo_encode(tok, text, SIZE, NULL, 0, &count), PPO_ERROR_ARGUMENT,
                  "a text that may become one of 25000");
-    ppo_tokenizer_free(tok);
+    ppo_tokenizer_free(tok), tok = NULL;
+    /* nor may a name that is found in the rewritten text */
+    char *json = replaced(pieces_json, "\"content\": \"" LOW "\"}, \"pre_tokenizer\"", by),
+         *added = (char *)malloc(SIZE + 100);
+    assert_non_null(added);
+    sprintf(added, ", {\"id\": 6, \"content\": \"%s\", \"normalized\": true}], \"normalizer\"", text);
+    assert_fails(load_changed(json, "], \"normalizer\"", added, &tok), PPO_ERROR_ARGUMENT,
+                 "a text that may become one of 25000");
+    assert_null(tok);
+    free(added), free(json);
 }
 
 /* An allocator that remembers the largest block. */
@@ -1788,6 +1797,24 @@ static void new_tokens_follow_all_others_and_are_saved(void **state) {
     }
 }
 
+/* UTF-8's mark before a tokenizer.json is no part of it; the character before that one is no mark. */
+static void a_mark_before_a_tokenizer_is_left_out(void **state) {
+    (void)state;
+    ppo_tokenizer *tok = NULL, *back = NULL;
+    int tokens[4], count;
+    empty("in"), empty("out");
+    assert_fails(load_changed(bytes_json, "{\"added_tokens\"", "\357\273\276{\"added_tokens\"", &tok),
+                 PPO_ERROR_FILE, "byte 0: expected \"{\"");
+    assert_ok(load_changed(bytes_json, "{\"added_tokens\"", "\357\273\277{\"added_tokens\"", &tok));
+    assert_ok(ppo_tokenizer_add(tok, chat_tokens, 2));
+    assert_ok(ppo_tokenizer_save(tok, "out"));
+    assert_ok(ppo_tokenizer_load("out", &back));
+    assert_ok(ppo_encode_as(back, PPO_ENCODE_SPECIALS, "ab<|im_end|>", 12, tokens, 4, &count));
+    assert_true(count == 2 && tokens[0] == 2 && tokens[1] == 7);
+    ppo_tokenizer_free(tok), ppo_tokenizer_free(back);
+    empty("out");
+}
+
 static void new_tokens_that_are_there_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -1927,6 +1954,32 @@ static void an_object_on_several_lines_is_told_from_others(void **state) {
     }
     ppo_tokenizer_free(tok);
     remove("in/lines");
+}
+
+/* What a template strips from a message is what Python's strip() does: spaces and separators, but no escape. */
+static void a_message_loses_its_spaces_as_in_python(void **state) {
+    (void)state;
+    static const char *const names[] = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
+                                        "<|eot_id|>"};
+    static const char *const cases[][2] = {{"\033a b\033", "\033a b\033"},
+                                           {"\034a b\037", "a b"},
+                                           {" \036\t\nab\f\v\r\035", "ab"},
+                                           {"a", "a"},
+                                           {" \t ", ""},
+                                           {"", ""}};
+    ppo_tokenizer *tok = NULL;
+    assert_ok(ppo_tokenizer_bytes(names, COUNT(names), &tok));
+    for (int i = 0; i < COUNT(cases); i++) {
+        const ppo_message said = {"user", cases[i][0]};
+        ppo_tokens chat = {0};
+        char text[200], want[200];
+        assert_ok(ppo_tokens_add_chat(&chat, tok, PPO_CHAT_LLAMA3, &said, 1, 0));
+        assert_ok(ppo_tokens_text(&chat, 0, PPO_WHOLE_TEXT, tok, text, sizeof text));
+        snprintf(want, sizeof want, "user\n\n%s", cases[i][1]);
+        assert_string_equal(text, want);
+        ppo_tokens_free(&chat);
+    }
+    ppo_tokenizer_free(tok);
 }
 
 /* A model whose tokenizer has no token of chats learns two answers, and to end them. */
@@ -2075,9 +2128,11 @@ int main(void) {
         cmocka_unit_test(a_tokenizer_of_characters_has_no_file_to_speak_of),
         cmocka_unit_test(a_line_without_an_end_is_refused),
         cmocka_unit_test(new_tokens_follow_all_others_and_are_saved),
+        cmocka_unit_test(a_mark_before_a_tokenizer_is_left_out),
         cmocka_unit_test(new_tokens_that_are_there_are_refused),
         cmocka_unit_test(a_larger_model_computes_what_it_did),
         cmocka_unit_test(an_object_on_several_lines_is_told_from_others),
+        cmocka_unit_test(a_message_loses_its_spaces_as_in_python),
         cmocka_unit_test(a_base_model_is_taught_a_chat),
         cmocka_unit_test(lines_with_a_label_are_of_one_kind_each),
         cmocka_unit_test(new_tokens_without_memory_are_refused),
