@@ -510,6 +510,11 @@ static void merges_follow_from_the_scores_of_pieces(void **state) {
     (void)state;
     static const int tokens[] = {1, 11, 12, 8, 4, 16 + 0xc3, 16 + 0xa9, 2, 3, 10, 8, 15};
     static const char line[] = "the cat\303\251</s>hea[x]";
+    static const char template[] = "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
+                                   "[{\"SpecialToken\": {\"id\": \"<s>\", "
+                                   "\"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], "
+                                   "\"pair\": [], \"special_tokens\": {\"<s>\": {\"id\": \"<s>\", "
+                                   "\"ids\": [1], \"tokens\": [\"<s>\"]}}}";
     ppo_tokenizer *tok = NULL;
     ppo_lm *lm = model("llama", "vocab=300");
     for (int pass = 0; pass < 2; pass++) {
@@ -529,6 +534,9 @@ static void merges_follow_from_the_scores_of_pieces(void **state) {
         assert_ok(ppo_tokenizer_save(tok, "folder"));
         ppo_tokenizer_free(tok);
         char *config = NULL; /* what Python reads */
+        assert_ok(ppo_text_load("folder/tokenizer.json", &config, NULL));
+        assert_non_null(strstr(config, template));
+        ppo_text_free(config);
         assert_ok(ppo_text_load("folder/tokenizer_config.json", &config, NULL));
         assert_true(strstr(config, "\"bos_token\": \"<s>\"") && strstr(config, "\"unk_token\": \"<unk>\"") &&
                     strstr(config, "\"eos_token\": \"") && !strstr(config, "pad_token"));
@@ -551,6 +559,16 @@ static void merges_follow_from_the_scores_of_pieces(void **state) {
     refuses_tokenizer("more than 512 bytes|aaaa");
     pieces[13] = "ea";
     free(long_one);
+    for (int t = 9; t < 14; t++) kinds[t] = 5; /* not used: there is nothing to merge */
+    static const int letters[] = {3, 4, 5, 6};
+    int ids[8], n;
+    write_pieces(0, 0);
+    assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+    assert_ok(ppo_encode(tok, "the", 3, ids, 8, &n));
+    assert_int_equal(n, 4);
+    assert_memory_equal(ids, letters, sizeof letters);
+    ppo_tokenizer_free(tok);
+    for (int t = 9; t < 14; t++) kinds[t] = 1;
 }
 
 /* A piece that several pairs make; one with the form of a byte, but none; one that two pieces make, but is only found by
@@ -567,6 +585,8 @@ static void pieces_of_any_form_are_read_and_written(void **state) {
         {"tokenizer.ggml.add_space_prefix", "0", "the the", 0, 0, {4, 10, 11, -1}},
         {"tokenizer.ggml.padding_token_id", "2", "the", 0, 1, {11, 2, -1}},
         {"tokenizer.ggml.bos_token_id", "2", "the", 1, 1, {2, 11, 2, -1}},
+        {"tokenizer.ggml.bos_token_id", "0", "the", 1, 0, {0, 11, -1}},
+        {"tokenizer.ggml.eos_token_id", "0", "the", 0, 1, {11, 0, -1}},
         {"tokenizer.ggml.bos_token_id", "9999", "the", 1, 0, {11, -1}},
         {"tokenizer.ggml.eos_token_id", "9999", "the", 1, 1, {1, 11, -1}},
     };
