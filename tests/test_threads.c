@@ -349,7 +349,8 @@ static void each_shard_is_computed_by_one_lane_of_one_process(void **state) {
                     int next = 0;
                     for (int k = 0; k < size * lanes; k++) {
                         const ppo_group group = {k / lanes, size, NULL, NULL};
-                        ppo__learner learner = {{NULL}};
+                        ppo__learner learner;
+                        memset(&learner, 0, sizeof learner);
                         learner.shards = most, learner.group = size > 1 ? &group : NULL;
                         const int own = ppo__branch_shards(&learner, shards, k % lanes, lanes);
                         assert_int_equal(ppo__branch_begin(&learner, shards, k % lanes, lanes), next);
