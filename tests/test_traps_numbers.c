@@ -179,7 +179,7 @@ static void the_entropy_of_a_squashed_policy_has_its_own_gradient_whatever_the_a
         ppo_tape *tape;
         ppo_inputs inputs = {0};
         ppo_actions taken = {NULL, actions};
-        ppo_tensor *entropy;
+        ppo_tensor *logp, *entropy;
         cfg.hidden[0] = 5, cfg.hidden_layers = 1, cfg.squash = 1, cfg.gsde = gsde;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         ppo_params *params = agent->model.params;
@@ -205,8 +205,13 @@ static void the_entropy_of_a_squashed_policy_has_its_own_gradient_whatever_the_a
         assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, linear)));
         memcpy(want, params->grad, params->count * sizeof *want);
         ppo_params_zero_grad(params);
-        ppo_actor_critic_logp(tape, &agent->model, &out, &taken, NULL, &entropy);
+        ppo_actor_critic_logp(tape, &agent->model, &out, &taken, &logp, &entropy);
         assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, entropy)));
+        assert_close_array(params->grad, want, (int)params->count, 1e-5);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, logp))); /* one after the other, or together */
+        memcpy(want, params->grad, params->count * sizeof *want);
+        ppo_params_zero_grad(params);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, ppo_tape_add(tape, logp, entropy))));
         assert_close_array(params->grad, want, (int)params->count, 1e-5);
         ppo_tape_free(tape);
         ppo_agent_free(agent);
