@@ -549,6 +549,70 @@ static void a_teacher_sees_what_the_policy_saw(void **state) {
     ppo_agent_free(agent), ppo_agent_free(teacher);
 }
 
+/* A place on a ring of seven, as bytes. */
+static void ring_reset(void *state, ppo_rng *rng, float *obs) {
+    *(int *)state = ppo_rng_below(rng, 7);
+    obs[0] = (float)*(int *)state, obs[1] = 1;
+}
+
+static void ring_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)rng;
+    *(int *)state = (*(int *)state + action->discrete) % 7;
+    obs[0] = (float)*(int *)state, obs[1] = 1;
+    out->reward = obs[0];
+}
+
+/* Each normalizes by statistics of its own, or does not. */
+static void a_teacher_sees_what_the_environment_gave(void **state) {
+    (void)state;
+    enum { SEEN = 2, ROWS = 2 * 40 };
+    for (int k = 0; k < 5;
+         k++) { /* bits: the policy normalizes, the teacher does; 4: the observations are bytes */
+        ppo_env env = {.name = "ring",
+                       .obs_size = SEEN,
+                       .action_space = ppo_discrete(3),
+                       .state_size = sizeof(int),
+                       .max_steps = 9,
+                       .reset = ring_reset,
+                       .step = ring_step,
+                       .byte_scale = k == 4};
+        ppo_config cfg = ppo_config_default();
+        ppo_agent *agent = NULL, *before = NULL,
+                  *teacher = new_agent(&env, k & 2 ? "hidden=7 normalize_obs=yes" : "hidden=7");
+        ppo_trainer *trainer = NULL;
+        ppo_progress p;
+        float seen[ROWS * SEEN];
+        assert_ok(ppo_config_set_all(&cfg, "num_envs=2 rollout_steps=40 epochs=1 minibatch_size=0"));
+        cfg.normalize_obs = k & 1;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        ppo_agent *const both[] = {agent, teacher};
+        for (int i = 0; i < 2; i++)
+            for (int j = 0; j < both[i]->obs_norm.size; j++) {
+                ppo_normalizer *norm = &both[i]->obs_norm;
+                norm->count = 50, norm->mean[j] = i - 0.3 * j, norm->var[j] = 4 + 3 * i - j;
+            }
+        const ppo_tensor *last = teacher->model.actor.weight[teacher->model.actor.layers - 1];
+        for (int j = 0; j < last->rows * last->cols; j++) last->data[j] += 0.8f * sinf(1.7f * (float)j);
+        assert_ok(ppo_agent_copy(agent, &before));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        assert_ok(ppo_trainer_teach(trainer, teacher, 2));
+        assert_ok(ppo_trainer_iterate(trainer, &p));
+        ppo_rollout r = *ppo_trainer_rollout(trainer);
+        for (int i = 0; i < ROWS * SEEN; i++) {
+            const int j = i % SEEN;
+            if (k & 1) seen[i] = (float)(r.obs[i] * sqrt(before->obs_norm.var[j]) + before->obs_norm.mean[j]);
+            else seen[i] = k == 4 ? r.obs_bytes[i] : r.obs[i];
+        }
+        r.obs = seen;
+        const double kl = kl_over(teacher, before, &r, SEEN, 3);
+        assert_true(kl > 0.01);
+        assert_close(p.loss - p.policy_loss - cfg.value_coef * p.value_loss, 2 * kl,
+                     2e-5 * fmax(1, fabs((double)p.loss)));
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent), ppo_agent_free(before), ppo_agent_free(teacher);
+    }
+}
+
 static void a_student_follows_its_teacher(void **state) {
     (void)state;
     const ppo_env env = walk_env();
@@ -916,6 +980,7 @@ int main(void) {
         cmocka_unit_test(a_recording_may_lack_what_is_optional),
         cmocka_unit_test(a_teacher_adds_its_kl_to_the_loss),
         cmocka_unit_test(a_teacher_sees_what_the_policy_saw),
+        cmocka_unit_test(a_teacher_sees_what_the_environment_gave),
         cmocka_unit_test(a_student_follows_its_teacher),
         cmocka_unit_test(who_cannot_teach_is_refused),
         cmocka_unit_test(what_cannot_be_cloned_is_refused),

@@ -922,7 +922,6 @@ static ppo_outputs ppo__teacher_outputs(const ppo__teacher *t, ppo_tape *tape, c
     const ppo_actor_critic *model = &t->agent->model;
     const int size = model->obs_size;
     ppo_inputs inputs = *seen;
-    memset(&inputs.sequences, 0, sizeof inputs.sequences);
     float *obs = NULL;
     ppo_tape_record(tape, 0);
     if (!seen->obs_bytes) obs = ppo_tape_alloc(tape, ppo__at(seen->rows, size));
