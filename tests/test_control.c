@@ -1643,8 +1643,65 @@ static void an_environment_whose_name_or_choices_no_file_could_hold_is_refused(v
     assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "choice 0 has 0 options");
 }
 
+/* Counts its steps; a step pays what it is worth. */
+static void counter_reset(void *state, ppo_rng *rng, float *obs) {
+    (void)rng;
+    obs[0] = (float)(*(int *)state = 0);
+}
+
+static void counter_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)rng;
+    const int t = ++*(int *)state;
+    obs[0] = (float)t;
+    out->reward = (float)(t + 10 * action->discrete);
+    out->terminated = t == 5;
+}
+
+typedef struct watched {
+    int frames, last, stop,
+        truncates; /* last: step of the episode's end; stop: after this number of frames */
+    float total;
+} watched;
+
+static int watch_counter(const ppo_frame *frame, void *user) {
+    watched *w = (watched *)user;
+    const int t = w->frames++, end = t == w->last;
+    const float reward = t ? (float)(t + 10 * frame->action->discrete) : 0;
+    w->total += reward;
+    assert_int_equal(frame->step, t);
+    assert_int_equal(*(const int *)frame->state, t);
+    assert_true(frame->obs[0] == (float)t && (frame->action != NULL) == (t > 0));
+    assert_true(frame->reward == reward && frame->total == w->total);
+    assert_true((frame->terminated != 0) == (end && !w->truncates));
+    assert_true((frame->truncated != 0) == (end && w->truncates));
+    return w->frames == w->stop;
+}
+
+static void a_watcher_sees_each_step_until_it_has_seen_enough(void **state) {
+    (void)state;
+    ppo_env env = {.name = "counter",
+                   .obs_size = 1,
+                   .action_space = ppo_discrete(2),
+                   .state_size = sizeof(int),
+                   .reset = counter_reset,
+                   .step = counter_step};
+    const ppo_config cfg = ppo_config_default();
+    for (int k = 0; k < 3; k++) { /* its end; a limit of three steps; nothing after two frames */
+        ppo_agent *agent = NULL;
+        watched w = {0, k == 1 ? 3 : 5, k == 2 ? 2 : 0, k == 1, 0};
+        float total;
+        env.max_steps = k == 1 ? 3 : 0;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_play(agent, &env, 1, 1, watch_counter, &w, &total));
+        assert_int_equal(w.frames, k == 2 ? 2 : w.last + 1);
+        if (k < 2) assert_true(total == w.total);
+        ppo_agent_free(agent);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_watcher_sees_each_step_until_it_has_seen_enough),
         cmocka_unit_test(results_have_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test(the_same_seed_gives_the_same_bits_and_another_one_others),
         cmocka_unit_test(iterating_by_hand_is_what_ppo_train_does),
