@@ -486,6 +486,8 @@ static void a_teacher_adds_its_kl_to_the_loss(void **state) {
             for (int j = 0; j < teacher->model.actor.weight[i]->rows * teacher->model.actor.weight[i]->cols;
                  j++)
                 teacher->model.actor.weight[i]->data[j] += 0.8f * sinf(1.7f * (float)j);
+        for (int j = 0; k > 3 && j < teacher->model.log_std->rows * teacher->model.log_std->cols; j++)
+            teacher->model.log_std->data[j] += 0.2f - 0.1f * (float)j;
         assert_ok(ppo_config_set_all(
             &cfg, "num_envs=2 rollout_steps=40 epochs=1 minibatch_size=0 threads=2 shards=2"));
         assert_ok(ppo_config_set_all(&cfg, cases[k].settings));
