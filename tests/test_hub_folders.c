@@ -1277,6 +1277,8 @@ static void what_a_folder_cannot_express_is_not_saved(void **state) {
         {"gpt2", "kv_heads=2 head_size=4", NULL},
         {"llama", "qk_norm=yes", "qk_norm is yes, which a folder of family llama cannot express"},
         {"llama", "rotary_size=2", "rotary_size is 2, which a folder of family llama cannot express"},
+        {"gemma3_text", "rotary_size=2",
+         "rotary_size is 2, which a folder of family gemma3_text cannot express"},
         {"llama", "kv_heads=1 head_size=2", NULL}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_lm_config c = lm_config(9, 8, 8, 1, 2);
@@ -1315,6 +1317,32 @@ static void what_a_folder_cannot_express_is_not_saved(void **state) {
     assert_fails(ppo_lm_save(lm, "out", PPO_F32), PPO_ERROR_ARGUMENT, "the model is packed");
     assert_ok(ppo_params_to_bf16(lm->params)); /* which it is already */
     ppo_lm_free(lm);
+}
+
+/* The class by which transformers loads a folder, of a model and of one with a score. */
+static void a_saved_config_names_the_class(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"gpt2", "[\"GPT2LMHeadModel\"]", "[\"GPT2ForSequenceClassification\"]"},
+        {"gpt_neo", "[\"GPTNeoForCausalLM\"]", "[\"GPTNeoForSequenceClassification\"]"},
+        {"gpt_neox", "[\"GPTNeoXForCausalLM\"]", "[\"GPTNeoXForSequenceClassification\"]"},
+        {"llama", "[\"LlamaForCausalLM\"]", "[\"LlamaForSequenceClassification\"]"},
+        {"mistral", "[\"MistralForCausalLM\"]", "[\"MistralForSequenceClassification\"]"},
+        {"qwen2", "[\"Qwen2ForCausalLM\"]", "[\"Qwen2ForSequenceClassification\"]"},
+        {"qwen3", "[\"Qwen3ForCausalLM\"]", "[\"Qwen3ForSequenceClassification\"]"},
+        {"opt", "[\"OPTForCausalLM\"]", "[\"OPTForSequenceClassification\"]"},
+        {"gemma3_text", "[\"Gemma3ForCausalLM\"]", "[\"Gemma3TextForSequenceClassification\"]"},
+        {"olmo2", "[\"Olmo2ForCausalLM\"]", "[\"Olmo2ForSequenceClassification\"]"},
+        {"granite", "[\"GraniteForCausalLM\"]", "[\"GraniteForSequenceClassification\"]"},
+        {"smollm3", "[\"SmolLM3ForCausalLM\"]", "[\"SmolLM3ForSequenceClassification\"]"},
+        {"phi3", "[\"Phi3ForCausalLM\"]", "[\"Phi3ForSequenceClassification\"]"}};
+    for (int i = 0; i < COUNT(cases); i++)
+        for (int score = 0; score < 2; score++) {
+            char *config = write_model(cases[i][0], score);
+            if (!strstr(config, cases[i][1 + score]))
+                fail_msg("\"%s\" does not say %s", config, cases[i][1 + score]);
+            ppo_text_free(config);
+        }
 }
 
 /* What is written has the type that was asked for, and says so; what is read is frozen. */
@@ -2117,6 +2145,7 @@ int main(void) {
         cmocka_unit_test(an_index_names_the_files),
         cmocka_unit_test(a_tied_head_must_be_the_embedding),
         cmocka_unit_test(what_a_folder_cannot_express_is_not_saved),
+        cmocka_unit_test(a_saved_config_names_the_class),
         cmocka_unit_test(a_saved_model_has_the_type_that_its_config_names),
         cmocka_unit_test(what_an_adapter_cannot_say_is_named),
         cmocka_unit_test(what_an_adapter_says_is_the_models),
