@@ -2,6 +2,10 @@
 # grade.sh - the exercises grade themselves: 0 points for the empty files, all for the reference answers in tests/grade/,
 # and for each of the wrong answers there (WRONG 1, 2, ...) the points and the words that its first lines tell. Then what
 # a submission may try. Reports in TAP. `sh tests/grade.sh table [NN]` prints what each wrong answer gets.
+#
+# An empty file and the reference go all the way of a submission. The wrong answers of an exercise are one program, which
+# its judge runs with WRONG=2 in the environment: to compile each would take ten times as long. Those that are refused, and
+# those that are tables, which must be constant, are compiled each.
 work=build/grade
 . "$(dirname "$0")/check.sh"
 make=${MAKE:-make} cc=${CC:-cc}
@@ -30,8 +34,28 @@ fi
 # gets POINTS WORDS EXERCISE FILE WRONG - is that the mark?
 gets() {
     mark "$3" "$4" "$5" >"$work/mark"
+    is_marked "$1" "$2"
+}
+is_marked() { # POINTS WORDS
     cat "$work/mark"
     sed '$!d' "$work/mark" | grep -q "^$1	.*$2"
+}
+is_table() { grep -q '^const ' "$1"; } # FILE
+wrong_answers() { # EXERCISE FILE - as one program
+    rm -rf "$work/wrong"
+    mkdir -p "$work/wrong"
+    cat >"$work/wrong/choice.h" <<'END'
+#include <stdlib.h>
+static int wrong_answer;
+__attribute__((constructor)) static void choose(void) { wrong_answer = atoi(getenv("WRONG")); }
+END
+    allowed=$(build/exercises/"$1"/judge allowed)
+    $cc $sanitized -O1 -g1 -DPPO_NO_IMPLEMENTATION -DPPO_NO_LANGUAGE "-Iexamples/exercises/$1" -I. -include "$work/wrong/choice.h" \
+        -DWRONG=wrong_answer "$2" build/exercises/"$1"/stub.o ${allowed:+"${CONTROL:-build/control.o}"} -lm -o "$work/wrong/program"
+}
+gets_as_one_of_them() { # POINTS WORDS EXERCISE WRONG
+    WRONG=$4 build/exercises/"$3"/judge run "$work/wrong" >"$work/mark"
+    is_marked "$1" "$2"
 }
 printed() { # PATTERN COMMAND...
     pattern=$1
@@ -62,12 +86,16 @@ for folder in examples/exercises/[0-9][0-9]_*; do
     first=$(sed -n 's|^/\* as it is: \(.*\) \*/$|\1|p' "$answer") # what its file gets that has no hole, but bugs
     check "${exercise}_empty_gets_0" gets 0 "${first:-nothing is written yet}" "$exercise" "$folder/${exercise#*_}.c" 0
     check "${exercise}_reference_gets_10" gets 10 '$' "$exercise" "$answer" 0
-    sed -n 's|^/\* wrong \([0-9]*\): \([^ ]*\) \(.*\) \*/$|\1 \2 \3|p' "$answer" >"$work/wrong"
+    sed -n 's|^/\* wrong \([0-9]*\): \([^ ]*\) \(.*\) \*/$|\1 \2 \3|p' "$answer" >"$work/list"
+    is_table "$answer" || check "${exercise}_wrong_answers_compile" wrong_answers "$exercise" "$answer"
     while read -r wrong points words; do
         case $words in *AddressSanitizer*) check=if_sanitized ;; *) check=check ;; esac
-        $check "${exercise}_wrong_$wrong" gets "$points" "$words" "$exercise" "$answer" "$wrong" </dev/null
-    done <"$work/wrong"
-    check "${exercise}_has_three_wrong_answers" [ "$(wc -l <"$work/wrong")" -ge 3 ]
+        case $(is_table "$answer" && echo "table $words" || echo "$words") in
+        table* | refused*) $check "${exercise}_wrong_$wrong" gets "$points" "$words" "$exercise" "$answer" "$wrong" </dev/null ;;
+        *) $check "${exercise}_wrong_$wrong" gets_as_one_of_them "$points" "$words" "$exercise" "$wrong" </dev/null ;;
+        esac
+    done <"$work/list"
+    check "${exercise}_has_three_wrong_answers" [ "$(wc -l <"$work/list")" -ge 3 ]
 done
 
 # What a submission may try: the reference answer of exercise 1 or 2 with something in it.
