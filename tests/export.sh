@@ -52,13 +52,13 @@ each_as_library() {
     done
 }
 for compiler in $cpp_compilers; do
-    check "they_compile_as_cpp (${compiler##*/})" as_library $compiler -x c++ -std=c++11 -O1
+    check "they_compile_as_cpp (${compiler##*/})" as_library $compiler -x c++ -std=c++11 -O0
 done
-by=each_as_library # the first compiler
+by=each_as_library optimized=-O2 # the first compiler
 for compiler in $c_compilers; do
-    check "they_compile_as_strict_c99_and_compute_with_float_alone (${compiler##*/})" $by $compiler -std=c99 -O2 \
+    check "they_compile_as_strict_c99_and_compute_with_float_alone (${compiler##*/})" $by $compiler -std=c99 $optimized \
         -ffreestanding -nostdlib -fno-stack-protector -Wconversion -Wdouble-promotion
-    by=as_library
+    by=as_library optimized=-O1
 done
 
 # What a compiler may ask of any surroundings, like memcpy(), is all that is asked for.
