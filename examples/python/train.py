@@ -3,7 +3,7 @@
     python examples/python/train.py CartPole-v1
     python examples/python/train.py Acrobot-v1 --seed 2 --save build/acrobot.safetensors
     python examples/python/train.py MiniGrid-DoorKey-5x5-v0        # pip install minigrid
-    python examples/python/train.py ALE/Pong-v5                    # pip install ale-py opencv-python; hours
+    python examples/python/train.py PongNoFrameskip-v4             # pip install ale-py opencv-python; hours
 
 The settings of CartPole are those of ppo.py with 8 environments, those of Acrobot, Pendulum and Pong are of
 rl-baselines3-zoo. Any other environment's name is trained with the settings of CartPole.
@@ -40,7 +40,7 @@ def atari(name, n, learns=True):
         env = TransformReward(env, lambda r: float((r > 0) - (r < 0))) if learns else env
         return FrameStackObservation(env, 4)
 
-    return make_vec_env(name, n, env_kwargs={"frameskip": 1}, wrapper_class=wrap)
+    return make_vec_env(name, n, wrapper_class=wrap)
 
 
 def falls(initial):
@@ -79,7 +79,7 @@ TASKS = {
             "hidden": "64",
         },
     ),
-    "ALE/Pong-v5": (
+    "PongNoFrameskip-v4": (
         "CnnPolicy",
         atari,
         8,
