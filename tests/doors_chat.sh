@@ -7,7 +7,7 @@ python=${PPO_PYTHON:-python3}
 
 if ! $python -c "import transformers, jinja2" 2>"$work/check.log"; then
     skip doors_chat "$python has no transformers"
-elif [ -z "$PPO_CHAT_TEMPLATES" ]; then
+elif [ -z "${PPO_CHAT_TEMPLATES:-}" ]; then
     skip doors_chat "PPO_CHAT_TEMPLATES names no folder of chat templates"
 else
     ${CC:-cc} -O2 -I. -Iexamples tests/doors_chat.c -o "$work/doors_chat" -lm -lpthread
