@@ -1658,8 +1658,8 @@ static void counter_step(void *state, ppo_rng *rng, const ppo_action *action, fl
 }
 
 typedef struct watched {
-    int frames, last, stop,
-        truncates; /* last: step of the episode's end; stop: after this number of frames */
+    int frames, last, stop; /* last: step of the episode's end; stop: after this number of frames */
+    int truncates;
     float total;
 } watched;
 

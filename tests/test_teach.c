@@ -564,12 +564,12 @@ static void ring_step(void *state, ppo_rng *rng, const ppo_action *action, float
     out->reward = obs[0];
 }
 
-/* Each normalizes by statistics of its own, or does not. */
+/* Each normalizes by statistics of its own, or does not. Bits of k: the policy does, the teacher does; 4: the observations
+   are bytes. */
 static void a_teacher_sees_what_the_environment_gave(void **state) {
     (void)state;
     enum { SEEN = 2, ROWS = 2 * 40 };
-    for (int k = 0; k < 5;
-         k++) { /* bits: the policy normalizes, the teacher does; 4: the observations are bytes */
+    for (int k = 0; k < 5; k++) {
         ppo_env env = {.name = "ring",
                        .obs_size = SEEN,
                        .action_space = ppo_discrete(3),
