@@ -1341,6 +1341,7 @@ static void a_saved_config_names_the_class(void **state) {
             char *config = write_model(cases[i][0], score);
             if (!strstr(config, cases[i][1 + score]))
                 fail_msg("\"%s\" does not say %s", config, cases[i][1 + score]);
+            assert_int_equal(!!strstr(config, "\"id2label\": {\"0\": \"reward\"}"), score);
             ppo_text_free(config);
         }
 }
