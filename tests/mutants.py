@@ -422,9 +422,10 @@ def places():
     return found
 
 
-def sorted_products(line):
-    return re.sub(r'\bppo__(at|min_int|max_int)\((\w[\w.>\[\]-]*), (\w[\w.>\[\]-]*)\)',
-                  lambda m: 'ppo__%s(%s, %s)' % ((m.group(1),) + tuple(sorted(m.groups()[1:]))), line)
+def in_order(line):
+    """With the first two arguments of a function sorted, where it does not matter which is first."""
+    return re.sub(r'(\bppo__(?:at|min_int|max_int)|\bf(?:min|max)f?|!(?:str|strn|mem)cmp)\((\w[\w.>\[\]-]*), (\w[\w.>\[\]-]*)(?=[,)])',
+                  lambda m: '%s(%s, %s' % ((m.group(1),) + tuple(sorted(m.groups()[1:]))), line)
 
 
 def unsized_texts(line):
@@ -432,8 +433,8 @@ def unsized_texts(line):
 
 
 def alike(a, b):
-    """Whether two lines do the same: a product is in the other order, or a text's array has another size."""
-    return sorted_products(a) == sorted_products(b) or unsized_texts(a) == unsized_texts(b)
+    """Whether two lines do the same: two arguments have another order, or a text's array another size."""
+    return in_order(a) == in_order(b) or unsized_texts(a) == unsized_texts(b)
 
 
 def drawn(seed):
