@@ -808,13 +808,11 @@ typedef enum ppo_objective {
 } ppo_objective;
 
 typedef struct ppo_policy_objective {
-    ppo_objective objective;   /* any but PPO_KL_PENALTY */
-    float clip_low, clip_high; /* 0.2 and 0.2 in the paper */
-    float dual_clip;           /* > 1: where A < 0, r A is at least dual_clip A (Ye 2020); else off */
-    float kl_coef;             /* of PPO_K3_PENALTY */
+    ppo_objective objective;   /* any but PPO_KL_PENALTY [PPO_CLIP] */
+    float clip_low, clip_high; /* as in the paper [0.2, 0.2] */
+    float dual_clip;           /* > 1: where A < 0, r A is at least dual_clip A (Ye 2020); else off [0] */
+    float kl_coef;             /* of PPO_K3_PENALTY [1] */
 } ppo_policy_objective;
-
-/* PPO_CLIP, 0.2, 0.2, no dual clip, kl_coef 1 */
 PPO_DEF ppo_policy_objective ppo_policy_objective_default(void);
 
 typedef struct ppo_policy_stats {
@@ -900,10 +898,10 @@ PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_sc
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_adam {
-    float lr;           /* 3e-4 */
-    float beta1, beta2; /* 0.9, 0.999 */
-    float eps;          /* 1e-5, added to sqrt(v) as PyTorch does */
-    float weight_decay; /* 0; decoupled (AdamW, Loshchilov 2017) */
+    float lr;           /* the learning rate [3e-4] */
+    float beta1, beta2; /* [0.9, 0.999] */
+    float eps;          /* added to sqrt(v), as PyTorch does [1e-5] */
+    float weight_decay; /* decoupled (AdamW, Loshchilov 2017) [0] */
 } ppo_adam;
 PPO_DEF ppo_adam ppo_adam_default(void);
 

@@ -9,8 +9,9 @@ changed. tcc compiles the library in a tenth of a second (without it: the compil
 the tests are compiled once and linked. Which tests run a line is known from a library that writes it down
 (mutants_run.c); these run, the shortest first, until one fails, crashes or does not end. Those that have memory refused
 then run once more as in make coverage and make test-long, with each array of an arena refused. Policies as C are
-compiled and asked, too (export.sh). No mutant changes only the size of a text's array, as of char name[64]: a larger one
-is the same, and of a smaller one, unless a text fills it, nobody hears.
+compiled and asked, too (export.sh). No mutant makes an array larger, which is the same, nor changes the size of a text's
+array at all, as of char name[64]: of a smaller one, unless a text fills it, nobody hears. Nor is what is said where a
+companion is missing: here all are there, and compile.sh has a program without them.
 
 equivalent_mutants.txt has mutants that no test can tell from the library, each with its reason. All results are in
 build/mutants/. The exit status is 1 below 95 % of those that are not equivalent.
@@ -151,6 +152,7 @@ def copy_tree():
     write(os.path.join(TREE, 'kernels.c'), KERNELS)
     os.makedirs(os.path.join(TREE, 'build', 'abuse'), exist_ok=True)
     must('awk -f tests/abuse.awk tests/abuse.txt ppo.h examples/companions/*.h >build/abuse/calls.h')
+    must('awk -f tests/defaults.awk ppo.h examples/companions/*.h >build/abuse/defaults.h')
 
 
 def fingerprint(files):
@@ -429,16 +431,24 @@ def in_order(line):
 
 
 def unsized_texts(line):
-    return re.sub(r'\[\d\d+\](?=,|;| = ")', '[]', line) if re.match(r' +char \w', line) else line
+    return re.sub(r'(\[\d+\])?\[\d\d+\](?=,|;| = ")', '[]', line) if re.match(r' +char \w', line) else line
+
+
+def grown(a, b):
+    """Whether b declares an array with more elements than a does."""
+    for m in re.finditer(r'\[(\d+)\](?=[,;\[])', a if re.match(r' +(?!return|else)(static |const )*\w+ \w[^=(]*;', a) else ''):
+        if a[:m.start(1)] + str(int(m.group(1)) + 1) + a[m.end(1):] == b:
+            return True
+    return False
 
 
 def alike(a, b):
-    """Whether two lines do the same: two arguments have another order, or a text's array another size."""
-    return in_order(a) == in_order(b) or unsized_texts(a) == unsized_texts(b)
+    """Whether two lines do the same: two arguments have another order, a text's array another size, an array is larger."""
+    return in_order(a) == in_order(b) or unsized_texts(a) == unsized_texts(b) or grown(a, b)
 
 
 def drawn(seed):
-    """At most one mutant of each line, in the order of the seed; none that is alike."""
+    """At most one mutant of each line, in the order of the seed; none that is alike, nor of what is said of companions."""
     rng = random.Random(seed)
     chosen = []
     for place in places():
@@ -446,7 +456,7 @@ def drawn(seed):
         if options:
             chosen.append(place[:4] + (rng.choice(options),))
     rng.shuffle(chosen)
-    return [m for m in chosen if not alike(m[3], m[4])]
+    return [m for m in chosen if not alike(m[3], m[4]) and 'ppo__needs(' not in m[3]]
 
 
 def listed(path):

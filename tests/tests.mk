@@ -62,7 +62,7 @@ test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged
 tunings: build/stb_ds.found build/cmocka.found ## tests the kernels as gcc and clang compile them for a dozen processors; TUNINGS="znver2 ..." for some
 	@sh tests/tunings.sh
 
-systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
+systems: build/stb_ds.found build/abuse/defaults.h ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
 # What users of such libraries reported as faults, and what they fell into here: test_traps_SUBJECT.c, traps_SUBJECT.sh.
@@ -99,6 +99,12 @@ build/abuse/calls.h: tests/abuse.awk tests/abuse.txt ppo.h $(wildcard examples/c
 	@mkdir -p $(@D)
 	awk -f tests/abuse.awk tests/abuse.txt $(filter %.h,$^) >$@
 build/asan/test_abuse build/cov/test_abuse: build/abuse/calls.h
+
+# What the headers say of defaults.
+build/abuse/defaults.h: tests/defaults.awk ppo.h $(wildcard examples/companions/*.h)
+	@mkdir -p $(@D)
+	awk -f tests/defaults.awk $(filter %.h,$^) >$@
+build/plain/test_defaults build/asan/test_defaults build/cov/test_defaults: build/abuse/defaults.h
 
 build/plain/test_web build/asan/test_web: $(wildcard examples/web/*.h)
 build/plain/test_mpi build/asan/test_mpi: OWN = -O0 -Itests/mpi_emulation
