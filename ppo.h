@@ -2518,6 +2518,7 @@ PPO__BOTH PPO__TINY float ppo__clamp(float x, float low, float high) {
 }
 
 PPO__TINY int ppo__min_int(int a, int b) { return a < b ? a : b; }
+PPO__TINY int ppo__max_int(int a, int b) { return a > b ? a : b; }
 PPO__TINY int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Where share k of n things begins when they are divided evenly into `of` shares; k = of: the end. */
@@ -7776,7 +7777,7 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
 /* Rows at a time where each is read twice: as many as a cache keeps, but at least 1. */
 static int ppo__cached_rows(int cols) {
     enum { PPO__FLOATS = 1 << 15 };
-    return cols < PPO__FLOATS ? ppo__min_int(PPO__FLOATS / cols, PPO__SOFTMAX_ROWS) : 1;
+    return ppo__max_int(1, ppo__min_int(PPO__FLOATS / cols, PPO__SOFTMAX_ROWS));
 }
 
 /* logp and entropy of up to 64 rows. softmax [heads] is kept for backward; it and entropy may be NULL. */
@@ -16166,13 +16167,10 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     ppo__learner *learner = &fit->learner;
     ppo_status status = ppo__fit_check(fit, reference);
     if (status) return status;
-    int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest = 0;
-    int learned = 0; /* tokens of the longest item to learn from */
-    for (int k = 0; k < 4; ++k) {
-        const int length = fit->set[k / 2].longest[k % 2];
-        if (length > longest) longest = length;
-        if (k == 1) learned = longest;
-    }
+    int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count;
+    const int *own = fit->set[0].longest, *other = fit->set[1].longest,
+              learned = ppo__max_int(own[0], own[1]);
+    const int longest = ppo__max_int(learned, ppo__max_int(other[0], other[1])); /* to measure, too */
     learner->params[0] = fit->lm->params;
     learner->window = c->window;
     fit->batch_size = batch;
@@ -16595,7 +16593,7 @@ static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
             status = ppo__add_prompt(&r->asked, &r->prompts, r->prompt_order[at], samples);
     }
     r->generator->first = begin * samples;
-    return status;
+    return status; /* there is room for all since the run began */
 }
 
 /* Samples from the next n prompts and calls the reward function. A process of a group may have no prompt. */
@@ -16718,7 +16716,7 @@ static void ppo__rlhf_evaluate_lanes(void *user, int range, int begin, int end) 
         ppo__lane *lane = &learner->lane[k];
         const int stop = first + ppo__share(last - first, k + 1, learner->lanes);
         ppo_status status = PPO_OK;
-        ppo_tape_reset(lane->tape);
+        ppo_tape_reset(lane->tape); /* a lane may have no batch */
         ppo_tape_record(lane->tape, 0);
         for (int s = first + ppo__share(last - first, k, learner->lanes), n; s < stop && !status; s += n) {
             n = ppo__micro_items(learner, r->order + s, stop - s);

@@ -57,8 +57,8 @@ check files_are_those_of_the_stages [ "$(ls $work/models/sentences | tr '\n' ' '
 
 rlhf --dir $work/models --json --iterations 2 --learning-rate 0 ppo
 check without_a_learning_rate_ppo_changes_little above 0.01 "$(figure kl) * $(figure kl)"
-rlhf --dir $work/models --json --kernels plain sample
-check plain_kernels_sample_as_well above "$(figure true_reward)" "$sft - 0.2"
+rlhf --dir $work/models --json --kernels vector16 sample
+check other_kernels_sample_as_well above "$(figure true_reward)" "$sft - 0.2"
 build/rlhf --dir $work/models --quiet sample nonsense >$work/out 2>&1
 in_order() { tail -n 1 $work/out | grep -q nonsense; }
 check errors_come_after_what_was_printed in_order

@@ -1857,6 +1857,22 @@ static void numbers_that_no_training_leaves_are_refused(void **state) {
     }
 }
 
+static void a_world_with_fewer_copies_does_not_resume(void **state) {
+    (void)state;
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_env env = base_env(0);
+    ppo_config cfg;
+    make_bases();
+    assert_ok(ppo_config_load("0", &cfg, NULL));
+    env.copies = 1;
+    assert_fails(ppo_trainer_resume("0", &env, NULL, &agent, &trainer), PPO_ERROR_FILE,
+                 "num_envs is 2|1 copy exists");
+    assert_fails(ppo_trainer_resume("0", &env, &cfg, &agent, &trainer), PPO_ERROR_ARGUMENT,
+                 "num_envs is 2|1 copy exists");
+    assert_true(!agent && !trainer);
+}
+
 /* In the episode of a box environment that is played again. */
 static void played_numbers_outside_the_box_are_refused(void **state) {
     (void)state;
@@ -2641,6 +2657,7 @@ int main(void) {
         TEST(unknown_texts_and_arrays_are_ignored_and_missing_settings_have_their_defaults),
         TEST(a_checkpoint_with_settings_that_have_no_effect_is_resumed),
         TEST(a_checkpoint_with_a_wrong_byte_is_refused),
+        TEST(a_world_with_fewer_copies_does_not_resume),
         TEST(every_array_must_be_there_with_its_type_and_shape),
         TEST(numbers_that_no_training_leaves_are_refused),
         TEST(played_numbers_outside_the_box_are_refused),

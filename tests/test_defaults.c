@@ -59,10 +59,45 @@ static void defaults_within_defaults_are_the_same(void **state) {
     }
 }
 
+static void the_most_that_a_setting_may_be_is_taken(void **state) {
+    (void)state;
+    static const struct {
+        int rlhf;
+        const char *name;
+        int most;
+    } cases[] = {{0, "num_envs", 1 << 16},
+                 {0, "rollout_steps", 1 << 24},
+                 {0, "epochs", 10000},
+                 {0, "minibatch_size", 1 << 30},
+                 {0, "sequence_steps", 1 << 24},
+                 {0, "gsde_steps", 1 << 24},
+                 {0, "self_play", 1024},
+                 {0, "snapshot_every", 1000000000},
+                 {0, "threads", 1024},
+                 {1, "prompts", 1 << 24},
+                 {1, "samples", 1 << 24},
+                 {1, "slots", 1 << 16},
+                 {1, "refills", 1000},
+                 {1, "epochs", 10000},
+                 {1, "shards", 1024}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const ppo_settings *settings = cases[i].rlhf ? ppo_rlhf_settings() : ppo_config_settings();
+        ppo_rlhf_config rlhf = ppo_rlhf_config_default();
+        ppo_config config = ppo_config_default();
+        void *c = cases[i].rlhf ? (void *)&rlhf : &config;
+        char number[32];
+        snprintf(number, sizeof number, "%d", cases[i].most);
+        assert_ok(ppo_settings_set(settings, c, cases[i].name, number));
+        snprintf(number, sizeof number, "%d", cases[i].most + 1);
+        assert_fails(ppo_settings_set(settings, c, cases[i].name, number), PPO_ERROR_ARGUMENT, cases[i].name);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_comments),
         cmocka_unit_test(defaults_within_defaults_are_the_same),
+        cmocka_unit_test(the_most_that_a_setting_may_be_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

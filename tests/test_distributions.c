@@ -135,8 +135,9 @@ static void a_bad_gradient_or_row_is_named_wherever_it_is(void **state) {
     enum { N = 70 };
     float logits[2 * N] = {0}, out[2 * N], up[N] = {0}, kl[N];
     int token[N] = {0};
-    up[66] = NAN;
-    assert_fails(ppo_token_logp_backward(logits, token, up, NULL, N, 2, 1, out), PPO_ERROR_NUMERIC, "row 66");
+    up[66] = NAN, logits[2 * 66] = 1;
+    assert_fails(ppo_token_logp_backward(logits, token, up, NULL, N, 2, 1, out), PPO_ERROR_NUMERIC,
+                 "row 66 has log-sum 1.31326, gradients nan and 0");
     assert_fails(ppo_token_logp_backward(logits, token, NULL, up, N, 2, 1, out), PPO_ERROR_NUMERIC, "row 66");
     logits[2 * 65] = NAN;
     assert_fails(ppo_token_logp(logits, token, N, 2, 1, out, NULL), PPO_ERROR_NUMERIC, "row 65");

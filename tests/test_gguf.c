@@ -449,6 +449,14 @@ static void fewer_bits_round_to_the_nearest(void **state) {
     lm->token_embedding->data[5] = 70000;
     assert_fails(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F16, "b.gguf"), PPO_ERROR_NUMERIC,
                  "token_embd|70000|F16");
+    lm->token_embedding->data[5] = 65504.f * 127; /* whose scale is the largest half */
+    assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_Q8_0, "b.gguf"));
+    assert_ok(ppo_lm_load("b.gguf", &read));
+    assert_true(read->token_embedding->data[5] == lm->token_embedding->data[5]);
+    ppo_lm_free(read);
+    lm->token_embedding->data[5] = 65504.f * 127 + 1;
+    assert_fails(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_Q8_0, "b.gguf"), PPO_ERROR_NUMERIC,
+                 "token_embd|Q8_0");
     lm->token_embedding->data[5] = NAN;
     assert_fails(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_Q8_0, "b.gguf"), PPO_ERROR_NUMERIC, "token_embd|nan");
     ppo_lm_free(lm);

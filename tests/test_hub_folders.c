@@ -252,6 +252,22 @@ static char *with_added_at(const char *json, const char *first, const char *seco
     "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, " \
     "\"behavior\": \"Removed\""
 /* What is read may change how a text is cut: its tokens are those of Python's package. */
+/* 64 in all, of which the file and its model are two. */
+static void lists_within_lists_are_read_to_their_limit(void **state) {
+    (void)state;
+    for (int deep = 62; deep <= 63; deep++) {
+        ppo_tokenizer *tok = NULL;
+        char by[256] = "\"extra\": ";
+        memset(by + 9, '[', (size_t)deep), memset(by + 9 + deep, ']', (size_t)deep);
+        strcpy(by + 9 + 2 * deep, ", \"vocab\"");
+        if (deep == 62) assert_ok(load_changed(bytes_json, "\"vocab\"", by, &tok));
+        else
+            assert_fails(load_changed(bytes_json, "\"vocab\"", by, &tok), PPO_ERROR_FILE,
+                         "lists within more than 64 others");
+        ppo_tokenizer_free(tok);
+    }
+}
+
 static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
     (void)state;
     static const struct {
@@ -1801,6 +1817,7 @@ static void new_tokens_follow_all_others_and_are_saved(void **state) {
         assert_int_equal(named[0][n[2] - 2], 7);
         assert_ok(ppo_text_load("out/tokenizer.json", &written, NULL));
         assert_non_null(strstr(written, "{\"id\": 7, \"content\": \"<|im_end|>\", \"single_word\": false"));
+        assert_non_null(strstr(written, "},\n    {\"id\": 6")); /* right behind the one before */
         ppo_text_free(written), ppo_tokenizer_free(tok), ppo_tokenizer_free(back);
         empty("out");
     }
@@ -2126,6 +2143,7 @@ static void a_vocabulary_of_gemmas_size_is_used_to_its_last_token(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_tokenizers_cannot_have_is_named),
+        cmocka_unit_test(lists_within_lists_are_read_to_their_limit),
         cmocka_unit_test(parts_of_tokenizers_cut_and_spell_texts),
         cmocka_unit_test(a_single_word_is_found_between_others),
         cmocka_unit_test(what_a_tokenizer_config_contradicts_is_noted),

@@ -187,6 +187,7 @@ static void a_clone_does_what_its_teacher_did(void **state) {
         expert e = {0, 0};
         illegal_actions = 0;
         how.learning_rate = 5e-3f;
+        assert_ok(ppo_params_freeze(agent->model.params, 1)); /* a clone learns all the same */
         assert_ok(ppo_record(env, NULL, 0, cases[k].expert, &e, SMALL(60, 30), 1, &play));
         assert_int_equal(illegal_actions, 0);
         assert_int_equal(e.calls, play.steps);
@@ -392,6 +393,26 @@ static void the_play_of_an_agent_is_recorded(void **state) {
         ppo_recording_free(&own);
         ppo_agent_free(agent);
     }
+}
+
+/* Each episode has a stream of random numbers of its own, whatever the ones before it took. */
+static void episodes_begin_as_their_seed_says(void **state) {
+    (void)state;
+    const ppo_env env = walk_env();
+    ppo_recording play = {0};
+    expert e = {0, 0};
+    char world[256];
+    float obs[8];
+    assert_true(env.state_size <= sizeof world && env.obs_size <= COUNT(obs));
+    assert_ok(ppo_record(&env, NULL, 0, walker, &e, 4, 9, &play));
+    for (int i = 0, k = 0; i < play.steps; ++i) {
+        if (i && !play.terminated[i - 1] && !play.truncated[i - 1]) continue;
+        ppo_rng rng = ppo_rng_stream(9, PPO_STREAM_EVALUATE, (uint32_t)k++);
+        memset(world, 0, sizeof world);
+        env.reset(world, &rng, obs);
+        assert_memory_equal(obs, play.obs + i * env.obs_size, (size_t)env.obs_size * sizeof(float));
+    }
+    ppo_recording_free(&play);
 }
 
 /* Rewards, masks and ends are optional. Without rewards the critic is not trained; without masks every action is legal;
@@ -979,6 +1000,7 @@ int main(void) {
         cmocka_unit_test(the_best_epoch_is_kept_and_the_policy_stays_wide),
         cmocka_unit_test(the_expert_labels_what_the_agent_sees),
         cmocka_unit_test(the_play_of_an_agent_is_recorded),
+        cmocka_unit_test(episodes_begin_as_their_seed_says),
         cmocka_unit_test(a_recording_may_lack_what_is_optional),
         cmocka_unit_test(a_teacher_adds_its_kl_to_the_loss),
         cmocka_unit_test(a_teacher_sees_what_the_policy_saw),

@@ -847,7 +847,6 @@ static ppo_status ppo__gguf_config(ppo__gguf *g, ppo_lm_config *c) {
         if (!strcmp(text, "none")) strcpy(text, "plain");
         else if (!strcmp(text, "llama3")) strcpy(text, "?"); /* which GGUF has no word for */
         if (kind == 'b') strcpy(text, *value->numbers != 0 ? "yes" : "no");
-        if (!strcmp(name, "rotary_size") && c->head_size == *value->numbers) continue;
         if (ppo_settings_set(&ppo__lm_settings, c, name, text))
             return g->status = ppo__file_fail(g->path, "%s: %s", key, ppo__error);
     }
@@ -1507,7 +1506,6 @@ static ppo_status ppo__gguf_check_pieces(const ppo_tokenizer *tok, const int *ra
     const ppo__tokfile_rules *rules = tok->rules;
     int plain = rules->fallback[0] >= 0 && !rules->whole, replaces = 0;
     uint64_t slot;
-    *prefix = 0;
     for (int k = 0; k < tok->step_count; ++k) {
         const ppo__rewrite_rule *rule = &rules->rewrite[k];
         const ppo__cut_rule *cut = &rules->cut[k];

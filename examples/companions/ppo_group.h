@@ -296,7 +296,7 @@ static int ppo__nodes_before(const ppo__summing *sum, const ppo_tensor *paramete
     for (int i = 0; i < sum->nodes; ++i)
         for (int k = 0; k < PPO_MAX_INPUTS; ++k)
             if (sum->node[i]->in[k] == parameter) return i;
-    return 0;
+    return 0; /* which is the embedding */
 }
 
 static ppo_status ppo__sum_chunks(ppo__summing *sum) {

@@ -123,7 +123,6 @@ PPO_DEF ppo_status ppo_player_create(const ppo_env *env, ppo_agent *agent, int s
     ppo_trainer *trainer = &player->trainer;
     ppo__collector *c = &trainer->collector;
     trainer->config = agent->config;
-    trainer->config.num_envs = sources;
     trainer->config.total_steps = 0;
     trainer->agent = c->agent = agent;
     trainer->observed = ppo__player_observed;

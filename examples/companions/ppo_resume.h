@@ -150,6 +150,18 @@ static int ppo__is_kept(const ppo__checkpoint *kept, const char *name) {
     return !kept->anew || !strncmp(name, "trainer.", 8);
 }
 
+/* Adam's moments. */
+static ppo_status ppo__serialize_moments(ppo_file *file, int way, const char *prefix,
+                                         const ppo_params *params) {
+    const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
+    char name[32];
+    snprintf(name, sizeof name, "%sadam.m.", prefix);
+    ppo_status status = ppo__serialize_params(file, way, name, params, params->m, 2);
+    snprintf(name, sizeof name, "%sadam.v.", prefix);
+    if (!status) status = ppo__serialize_params(file, way, name, params, params->v, 2);
+    return status ? status : ppo__check_item(file, way, &second);
+}
+
 /* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
 static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
     enum {
@@ -224,7 +236,6 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
         {"open.recurrent_state", PPO_F32, 2, {n, width}, held->state, PPO__ANY},
         {"open.start", PPO_U8, 2, {n, 1}, held->start, 0, 1},
     };
-    const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
     for (size_t i = 0; way == PPO__GATHER && i < sizeof items / sizeof *items; ++i)
         if (items[i].data && (items[i].shape[0] == n || items[i].shape[0] == copies) &&
             ppo__group_share(collector->group, items[i].data, (int)copies,
@@ -236,9 +247,7 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
     ppo_status status = PPO_OK;
     for (size_t i = 0; i < sizeof items / sizeof *items && !status; ++i)
         if (ppo__is_kept(kept, items[i].name)) status = ppo__serialize(file, way, &items[i]);
-    if (!status) status = ppo__serialize_params(file, way, "adam.m.", params, params->m, 2);
-    if (!status) status = ppo__serialize_params(file, way, "adam.v.", params, params->v, 2);
-    if (!status) status = ppo__check_item(file, way, &second);
+    if (!status) status = ppo__serialize_moments(file, way, "", params);
     for (int k = 0; k < rivals && !status && !kept->other_rivals; ++k) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "snapshot.%d.", k);
@@ -580,18 +589,7 @@ static ppo_status ppo__check_checkpoint(const ppo_file *file, const char *functi
     return ppo__file_fail(file->path, "it is a checkpoint of %.40s(), not of %s()", by, function);
 }
 
-static ppo_status ppo__serialize_moments(ppo_file *file, int way, const char *prefix,
-                                         const ppo_params *params) {
-    const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
-    char name[32];
-    snprintf(name, sizeof name, "%sadam.m.", prefix);
-    ppo_status status = ppo__serialize_params(file, way, name, params, params->m, 2);
-    snprintf(name, sizeof name, "%sadam.v.", prefix);
-    if (!status) status = ppo__serialize_params(file, way, name, params, params->v, 2);
-    return status ? status : ppo__check_item(file, way, &second);
-}
-
-/* The same of the weights of a model that is not in the file, and of its base. */
+/* Compares the weights of a model that is not in the file, and of its base. */
 static ppo_status ppo__serialize_weights(ppo_file *file, int way, const char *prefix, const char *name,
                                          const ppo_lm *lm) {
     uint64_t hash = PPO__FNV1A;
@@ -618,7 +616,8 @@ static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo
     ppo_status status = part ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
     for (int i = 0; i < ppo__lm_settings.count && !status; ++i) {
         const char *name = ppo__lm_fields[i].name;
-        if (strcmp(name, "seed") && strcmp(name, "eos")) /* which no step depends on; eos may be set at any time */
+        if (strcmp(name, "seed") &&
+            strcmp(name, "eos")) /* which no step depends on; eos may be set at any time */
             status = ppo__check_kept(&ppo__lm_settings, name, &(*read)->full, &lm->full, "checkpoint");
     }
     if (!status && part)
