@@ -781,7 +781,14 @@ def what_cannot_be_is_refused():
     refuses("vf_coef is 'x'", make(vf_coef="x"))
     refuses("n_envs is 0, must be 1", lambda: PPO("MlpPolicy", Counter, n_envs=0))
     refuses("n_envs is 1.5, must be a whole number", lambda: PPO("MlpPolicy", Counter, n_envs=1.5))
-    refuses("seed is 'x', must be a whole number", make(seed="x"))
+    for bad in ("x", None, 0.5, math.nan, math.inf, 1j, "0.5"):
+        refuses("seed is %r, must be a whole number" % bad, lambda: ppo._whole("seed", bad))
+    for good in (2**53 + 1, 2**64 - 1):  # not all of these are floats
+        for kind in (int, np.uint64, str):
+            assert make(seed=kind(good))().settings["seed"] == str(good)
+    refuses("sde_sample_freq is 'x', must be a whole number", make(sde_sample_freq="x"))
+    refuses("sde_sample_freq is 2.5, must be a whole number", make(sde_sample_freq=2.5))
+    refuses("seed|below 2^64", make(seed=2**64))
     refuses("n_steps and rollout_steps are the same", make(n_steps=16, rollout_steps=32))
     refuses("vf_coef and value_coef are the same", make(vf_coef=0.3, value_coef=1))
     refuses("hidden is given twice|policy_kwargs", make(policy_kwargs={"net_arch": [8]}, hidden=8))
@@ -848,6 +855,22 @@ def schedules_are_functions_of_what_remains():
     )
 
 
+def what_a_schedule_gives_is_a_number_each_time():
+    make = lambda name, first, later: PPO("MlpPolicy", Counter(), **{**SMALL, name: lambda left: first if left == 1 else later})
+    for name in ppo._SCHEDULED:
+        for bad in (None, "1e-3", b"1", [1], 1j, np.array([1e-3, 0])):
+            refuses("%s is %r, neither a number" % (name, bad), lambda: make(name, bad, bad))
+            refuses("%s is %r, neither a number" % (name, bad), lambda: make(name, 0.1, bad).learn(64))
+        for bad in (math.nan, math.inf, -0.5, 1e39):
+            refuses("%s is %r, must be a finite number" % (name, bad), lambda: make(name, bad, bad))
+            refuses("%s is %r, must be a finite number" % (name, bad), lambda: make(name, 0.1, bad).learn(64))
+        refuses("%s is nan, must be a finite" % name, lambda: PPO("MlpPolicy", Counter(), **{**SMALL, name: math.nan}))
+        for good in (1, np.float32(0.25), np.array(0.25), 0):
+            assert make(name, 0.1, good).learn(64).figures["iteration"] == 4
+    wide = make("clip_range", 0.1, 3.0)  # as with the number 3
+    assert [wide._config._scheduled(k, 0.1, 0.5, None) for k in (1, 2)] == [1, 3]
+
+
 def what_was_a_function_is_given_anew_to_a_policy_that_was_loaded():
     path, left = os.path.join(WORK, "scheduled"), lambda share: 0.01 * share
     for name, (schedule, own) in ppo._SCHEDULED.items():
@@ -889,6 +912,10 @@ def a_seed_repeats_a_training():
     before = weights(model)
     assert weights(model.learn(32, reset_num_timesteps=False)) != before and model.num_timesteps == 64
     assert model.settings["seed"] == str(SMALL["seed"] + 1)  # other random numbers
+    last = PPO("MlpPolicy", Counter(), **dict(SMALL, seed=2**64 - 1)).learn(32)
+    last.save(os.path.join(WORK, "last"))
+    again = PPO.load(os.path.join(WORK, "last"), env=Counter())
+    assert again.seed == 0 and again.learn(32).settings["seed"] == "0"
 
 
 def a_policy_is_saved_and_loaded():
@@ -1160,6 +1187,7 @@ ALONE = [
     environments_are_made_by_classes_and_functions,
     what_cannot_be_is_refused,
     schedules_are_functions_of_what_remains,
+    what_a_schedule_gives_is_a_number_each_time,
     what_was_a_function_is_given_anew_to_a_policy_that_was_loaded,
     a_file_of_stable_baselines3_is_told_how_to_convert,
     a_seed_repeats_a_training,

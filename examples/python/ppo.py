@@ -204,10 +204,10 @@ def settings():
 
 
 def _whole(name, value, least=None):
-    """A whole number of at least that."""
+    """A whole number of at least that. A float has one only if it is one; comparisons with int are exact."""
     try:
         number = int(value)
-        if number != float(value):
+        if not isinstance(value, (int, np.integer, str)) and number != float(value):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
         raise ValueError("%s is %r, must be a whole number" % (name, value)) from None
@@ -259,7 +259,8 @@ class _Config:
 
     def _scheduled(self, number, initial, progress, user):
         try:
-            return self.schedules[number](1.0 - progress)
+            name = next(name for name, (_, settings_) in _SCHEDULED.items() if number in settings_.values())
+            return _at_most(number, _rate(name, self.schedules[number](1.0 - progress), True))
         except BaseException as error:  # it cannot pass through C: learn() raises it
             self.failed = error
             return 0.0
@@ -344,16 +345,30 @@ def _of_policy_kwargs(kwargs):
     return given
 
 
+def _rate(name, value, of_function):
+    """A finite number, 0 or more, that is the value of such a setting or of its function."""
+    try:
+        if of_function and isinstance(value, (str, bytes)):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError("%s is %r, neither a number nor a function of what remains" % (name, value)) from None
+    if not 0 <= number <= float(np.finfo(np.float32).max):
+        raise ValueError("%s is %r, must be a finite number, 0 or more" % (name, value))
+    return number
+
+
+def _at_most(index, number):
+    """No ratio is below 0: clip_low ends at 1."""
+    return min(number, 1.0) if index == _SCHEDULED["clip_range"][1]["clip_low"] else number
+
+
 def _put_scheduled(config, name, value):
     """A number, or a function of the share of the steps that remains. A number ends what the function did."""
     schedule, settings_ = _SCHEDULED[name]
-    number = value(1.0) if callable(value) else value
-    try:
-        number = float(number)
-    except (TypeError, ValueError):
-        raise ValueError("%s is %r, neither a number nor a function of what remains" % (name, number)) from None
+    number = _rate(name, value(1.0) if callable(value) else value, callable(value))
     for setting, index in settings_.items():
-        config.put(setting, min(number, 1.0) if setting == "clip_low" else number)
+        config.put(setting, _at_most(index, number))
         if callable(value):
             config.schedule(index, value)
     if callable(value):
@@ -379,7 +394,7 @@ def _put_all(config, given):
         elif name in ("clip_range_vf", "target_kl") and value is None:
             continue
         elif name == "sde_sample_freq":
-            config.put("gsde_steps", max(int(value), 0))
+            config.put("gsde_steps", max(_whole(name, value), 0))
         elif name in _RENAMED or name in known:
             config.put(_RENAMED.get(name, name), value)
         else:
@@ -1364,7 +1379,7 @@ class PPO:
         _check(
             _lib().ppo_flat_agent(self._agent, _at(sizes), _at(range_), space, None, len(space), self._config.handle)
         )
-        self.seed = int(self._config.get("seed")) + 1 if seed is None else _whole("seed", seed)
+        self.seed = (int(self._config.get("seed")) + 1) % 2**64 if seed is None else _whole("seed", seed)
         _put_all(self._config, more)
         self._loaded = _Observations(_Numbers(int(sizes[0])), False), _Actions(_space_of(space.value.decode()))
         self._begin()
