@@ -370,6 +370,23 @@ def actions_are_those_of_the_space():
         assert holds(np.array(one)) and len(many) == 2 and all(holds(np.array(a)) for a in many), name
 
 
+def actions_are_within_bounds_that_no_float32_is():
+    for low, high, kind in (
+        (-0.1, 0.1, np.float64),  # as float32 a little outside
+        ([-0.1, -1 / 3], [0.1, 1 / 3], np.float64),
+        ([-0.1, -np.inf], [np.inf, 0.1], np.float64),
+        (-0.1, 0.1, np.float16),
+        (0, 2**31 - 1, np.int32),
+        ([0, 5], [250, 255], np.uint8),
+    ):
+        space = Box(low, high, (2,), kind)
+        env = two_numbers(space)
+        PPO("MlpPolicy", env, log_std_init=2, **SMALL).learn(64)
+        actions = np.array(env.actions)
+        assert actions.dtype == kind and (actions >= space.low).all() and (actions <= space.high).all(), (low, kind)
+        assert (actions == space.low).any() and (actions == space.high).any(), (low, kind)  # at the very bounds
+
+
 def ranges_of_their_own_are_used_to_both_ends():
     env = two_numbers(Box([0, 100], [1, 200]))
     PPO("MlpPolicy", env, **SMALL).learn(200)
@@ -437,6 +454,46 @@ def pictures_and_numbers_train():
     refuses("210 x 160|resize", lambda: fits(210, 160))
     refuses("3 x 3|conv", lambda: fits(3, 3))
     refuses("CnnPolicy|three dimensions", lambda: PPO("CnnPolicy", Counter()))
+
+
+def what_is_no_choice_is_refused():
+    for space, bad in (
+        (Discrete(3), 0.5),
+        (Discrete(3), math.nan),
+        (Discrete(3, start=-1), -0.5),
+        (MultiDiscrete([2, 3]), [0, 1.5]),
+        (MultiDiscrete([2, 3]), [0, math.nan]),
+        (MultiBinary(2), [0, 0.5]),
+        (MultiBinary(2), [0, 2]),
+        (MultiBinary(2), [math.nan, 0]),
+        (Dict(a=Discrete(3)), {"a": np.float32(0.5)}),
+    ):
+        for n, late in ((1, False), (2, True)):  # a single one, and rows of several at once
+            env = lambda: Plays(space, Discrete(2), lambda t: bad if t or not late else space_zeros(space))
+            refuses("is not in the space", lambda: PPO("MlpPolicy", [env() for _ in range(n)], **SMALL).learn(32))
+    assert PPO("MlpPolicy", Plays(Discrete(3), Discrete(2), lambda t: 1.0), **SMALL).learn(32)
+    assert PPO("MlpPolicy", Plays(MultiBinary(2), Discrete(2), lambda t: [True, False]), **SMALL).learn(32)
+
+
+def space_zeros(space):
+    if isinstance(space, Dict):
+        return {key: 0 for key in space.spaces}
+    return np.zeros(space.shape) + getattr(space, "start", 0)
+
+
+def sizes_that_a_policy_cannot_have_are_named():
+    header = open(os.path.join(HERE, "..", "ppo.h")).read()
+    assert "PPO_MAX_CHOICES = %d " % ppo._MOST_CHOICES in header
+    act = lambda space: lambda: PPO("MlpPolicy", two_numbers(space), **SMALL)
+    for most in (MultiDiscrete([3] * 128), MultiBinary(128)):
+        assert act(most)().predict(numbers(0))[0].shape == (128,)
+    for more in (MultiDiscrete([3] * 129), MultiDiscrete([[2] * 100] * 2), MultiBinary(129), MultiDiscrete([2] * 5000)):
+        refuses("%s of|choices, more than 128" % type(more).__name__, act(more))
+    refuses("10000000000 options, more than 16777215", act(Discrete(10**10)))
+    refuses("10000000000 options, more than 16777215", act(MultiDiscrete([2, 10**10])))
+    for none in (Box(-1, 1, (0,)), Box(-1, 1, (2, 0)), MultiDiscrete([]), MultiBinary((0, 3))):
+        refuses("the action space has no numbers", act(none))
+        refuses("the observation space has no numbers", lambda: PPO("MlpPolicy", Plays(none, Discrete(2), None)))
 
 
 def illegal_actions_are_never_taken():
@@ -856,7 +913,8 @@ def schedules_are_functions_of_what_remains():
 
 
 def what_a_schedule_gives_is_a_number_each_time():
-    make = lambda name, first, later: PPO("MlpPolicy", Counter(), **{**SMALL, name: lambda left: first if left == 1 else later})
+    then = lambda first, later: lambda left: first if left == 1 else later
+    make = lambda name, *gives: PPO("MlpPolicy", Counter(), **{**SMALL, name: then(*gives)})
     for name in ppo._SCHEDULED:
         for bad in (None, "1e-3", b"1", [1], 1j, np.array([1e-3, 0])):
             refuses("%s is %r, neither a number" % (name, bad), lambda: make(name, bad, bad))
@@ -980,6 +1038,38 @@ def a_policy_is_exported():
     refuses("Stable-Baselines3|.safetensors", lambda: model.save(at("x.ZIP")))
     refuses("pickle|.safetensors", lambda: model.save(at("x.pkl")))
     assert sorted(os.listdir(at(""))) == ["masked.onnx", "mine.h", "plain.onnx", "policy.h", "unity.onnx"]
+
+
+def names_of_files_are_taken_whole_or_refused():
+    where = os.path.join(WORK, "names")
+    os.mkdir(where)
+    model = PPO("MlpPolicy", Counter(), **SMALL)
+    bad = os.path.join(where, "a\0b")
+    for call in (model.save, model.export_onnx, model.export_c, PPO.load):
+        for path in (bad, os.fsencode(bad)):
+            refuses("a\\x00b|has a NUL", lambda: call(path))
+    refuses("has a NUL", lambda: model.export_c(os.path.join(where, "x.h"), "na\0me"))
+    for more in ({"csv": bad}, {"tensorboard_log": bad}, {"hidden": "8\0,9"}, {"preset": "a2c\0"}):
+        refuses("has a NUL", lambda: PPO("MlpPolicy", Counter(), **dict(SMALL, **more)).learn(16))
+    assert os.listdir(where) == []
+    model.csv = os.fsencode(os.path.join(where, "c.csv"))
+    names = [b"bytes"] + [b"\xff"] * (sys.platform == "linux")  # the second is no text in UTF-8
+    for name in names:
+        model.learn(16).save(os.path.join(os.fsencode(where), name))
+        assert weights(PPO.load(os.path.join(os.fsencode(where), name))) == weights(model)
+    there = [b"c.csv", b"c.1.csv"][: len(names)] + [name + b".safetensors" for name in names]
+    assert sorted(os.listdir(os.fsencode(where))) == sorted(there)
+
+
+def a_log_never_replaces_what_is_no_file():
+    folder, device = os.path.join(WORK, "data"), os.path.join(WORK, "device")
+    os.mkdir(folder)
+    os.mkfifo(device)
+    for path in (folder, folder + os.sep):
+        refuses("data", lambda: PPO("MlpPolicy", Counter(), csv=path, **SMALL).learn(16), IsADirectoryError)
+    assert os.path.isdir(folder)
+    ppo._keep(device)
+    assert not [name for name in os.listdir(WORK) if name.startswith(("data.", "device."))] and os.path.exists(device)
 
 
 def a_recurrent_policy_keeps_a_state():
@@ -1172,8 +1262,11 @@ ALONE = [
     the_ways_train_to_the_same_bits,
     cartpole_in_python_trains_to_the_bits_of_build_train,
     actions_are_those_of_the_space,
+    actions_are_within_bounds_that_no_float32_is,
     ranges_of_their_own_are_used_to_both_ends,
     observations_are_numbers,
+    what_is_no_choice_is_refused,
+    sizes_that_a_policy_cannot_have_are_named,
     pictures_and_numbers_train,
     illegal_actions_are_never_taken,
     masks_may_be_a_method,
@@ -1193,6 +1286,8 @@ ALONE = [
     a_seed_repeats_a_training,
     a_policy_is_saved_and_loaded,
     a_policy_is_exported,
+    names_of_files_are_taken_whole_or_refused,
+    a_log_never_replaces_what_is_no_file,
     a_recurrent_policy_keeps_a_state,
     policies_act_in_environments_of_their_sizes_alone,
     a_model_has_one_owner,

@@ -172,6 +172,21 @@ def _created(function, *arguments, check=_check):
     return handle
 
 
+def _text(text):
+    """For the library, to which a NUL is the end."""
+    return _whole_text(text.encode(), text)
+
+
+def _path(path):
+    return _whole_text(os.fsencode(path), path)
+
+
+def _whole_text(data, given):
+    if b"\0" in data:
+        raise ValueError("%r has a NUL in it" % (given,))
+    return data
+
+
 def _at(array):
     """The address of a numpy array's numbers, None for None."""
     return None if array is None else ctypes.c_void_p(array.ctypes.data)
@@ -245,11 +260,11 @@ class _Config:
             value = {True: "yes", False: "no"}[bool(value)] if "no|yes" in _all_settings()[name][2] else str(int(value))
         elif isinstance(value, (float, np.floating)):
             value = "%.17g" % value
-        self.check(_lib().ppo_flat_config_set(self.handle, name.encode(), str(value).encode()))
+        self.check(_lib().ppo_flat_config_set(self.handle, _text(name), _text(str(value))))
 
     def get(self, name):
         text = ctypes.create_string_buffer(512)
-        _check(_lib().ppo_flat_config_get(self.handle, name.encode(), text, len(text)))
+        _check(_lib().ppo_flat_config_get(self.handle, _text(name), text, len(text)))
         return text.value.decode()
 
     def schedule(self, number, function):
@@ -464,7 +479,7 @@ class _Observations:
             self.parts.append((keys, kind, leaf, offset, size, factor))
             offset += size
         self.size = offset
-        plain = len(self.parts) == 1 and self.parts[0][1] in ("Box", "MultiBinary") and self.parts[0][5] == 1.0
+        plain = len(self.parts) == 1 and self.parts[0][1] == "Box" and self.parts[0][5] == 1.0
         self.plain = plain and not self.parts[0][0]  # rows are the observations themselves
         if not self.size:
             raise ValueError("the observation space has no numbers: %s" % (space,))
@@ -499,6 +514,8 @@ class _Observations:
                     to[:, begin : begin + choices] = part[:, j : j + 1] == np.arange(choices)
                     begin += choices
             else:
+                if kind == "MultiBinary" and not ((part == 0) | (part == 1)).all():
+                    raise _Unfit("%s is %s, which is not in the space: it has 0 and 1" % (_named(keys), part.tolist()))
                 np.multiply(part.reshape(to.shape), factor, out=to, dtype=np.float32, casting="unsafe")
 
     def one(self, obs, row):
@@ -521,7 +538,10 @@ class _Observations:
         start = np.ravel(getattr(space, "start", 0))
         most = np.ravel(space.nvec) if hasattr(space, "nvec") else space.n
         choices = part - start
-        if (choices < 0).any() or (choices >= most).any():
+        fits = (choices >= 0) & (choices < most)  # NaN does not
+        if choices.dtype.kind == "f":
+            fits &= choices == np.floor(choices)
+        if not fits.all():
             raise _Unfit("%s is %s, which is not in the space: %s" % (_named(keys), part.tolist(), _sizes(space)))
         return choices
 
@@ -561,6 +581,10 @@ class _Numbers:
 _Numbers.__name__ = "Box"
 
 
+_MOST_CHOICES = 128  # of an action: PPO_MAX_CHOICES of ppo.h
+_MOST_OPTIONS = (2**31 - 1) // _MOST_CHOICES  # of a choice
+
+
 class _Actions:
     """Actions in ppo.h's words, and as an environment takes them."""
 
@@ -581,7 +605,9 @@ class _Actions:
         elif self.kind == "Box":
             low, high = np.ravel(space.low).astype(np.float32), np.ravel(space.high).astype(np.float32)
             self.width, self.options = low.size, 0
-            if (low == low[0]).all() and (high == high[0]).all() and np.isfinite(low[0]) == np.isfinite(high[0]):
+            if not low.size:
+                bounds = -1, 1
+            elif (low == low[0]).all() and (high == high[0]).all() and np.isfinite(low[0]) == np.isfinite(high[0]):
                 bounds = low[0], high[0]
             elif np.isfinite(low).all() and np.isfinite(high).all():
                 bounds, self.low, self.high = (-1, 1), low, high  # each number has a range of its own
@@ -592,6 +618,21 @@ class _Actions:
             self.text = "box %d %.9g %.9g" % (self.width, *bounds)
         else:
             raise ValueError("actions are of %s: there are Discrete, MultiDiscrete, MultiBinary and Box" % self.kind)
+        self._check_sizes()
+
+    def _check_sizes(self):
+        if not self.width:
+            raise ValueError("the action space has no numbers: %s" % (self.space,))
+        if self.kind == "Box":
+            return
+        if self.width > _MOST_CHOICES:
+            raise ValueError(
+                "the actions are a %s of %d choices, more than %d: a policy of ppo.h has no more"
+                % (self.kind, self.width, _MOST_CHOICES)
+            )
+        most = int(np.max(getattr(self.space, "nvec", self.options if self.kind == "Discrete" else 2)))
+        if most > _MOST_OPTIONS:
+            raise ValueError("a choice of the actions has %d options, more than %d" % (most, _MOST_OPTIONS))
 
     def buffers(self, n):
         """Arrays for the actions of n environments: choices, numbers; one of them is None."""
@@ -608,9 +649,10 @@ class _Actions:
         if self.kind == "Box":
             if self.low is not None and self.mapped:
                 numbers = self.low + (numbers + 1) * (0.5 * (self.high - self.low))
-            if self.low is not None:
-                numbers = np.clip(numbers, self.low, self.high)
-            return numbers.reshape((-1,) + self.space.shape).astype(self.space.dtype)
+            numbers = numbers.reshape((-1,) + self.space.shape)
+            if self.low is not None or self.space.dtype != np.float32:  # which may have bounds that no float32 is
+                numbers = np.clip(numbers.astype(np.float64), self.space.low, self.space.high)
+            return numbers.astype(self.space.dtype)
         actions = choices.reshape((-1,) + self.space.shape).astype(self.space.dtype)
         return actions + self.start.astype(self.space.dtype) if self.kind == "MultiDiscrete" else actions
 
@@ -1043,7 +1085,7 @@ class PPO:
         self._config = _Config()
         self._config.put("learning_rate_schedule", "constant")
         if preset is not None:
-            _check(_lib().ppo_flat_config_preset(self._config.handle, str(preset).encode()))
+            _check(_lib().ppo_flat_config_preset(self._config.handle, _text(str(preset))))
             usual = inspect.signature(PPO).parameters  # what was not given is the preset's
             given = {name: value for name, value in given.items() if value != usual[name].default}
         if shape:
@@ -1081,12 +1123,12 @@ class PPO:
         shape = None if worlds.observations.shape is None else np.array(worlds.observations.shape, np.int32)
         description = _created(
             _lib().ppo_flat_env_create,
-            None if worlds.name is None else worlds.name.encode(),
+            None if worlds.name is None else _text(worlds.name),
             worlds.observations.size,
             0,
             _at(shape),
             worlds.observations.byte_scale,
-            worlds.actions.text.encode(),
+            _text(worlds.actions.text),
         )
         if self._description:
             _lib().ppo_flat_env_free(self._description)
@@ -1221,9 +1263,9 @@ class PPO:
             )
             if self.csv or self.tensorboard_log:
                 tensorboard = self.tensorboard_log and _run_of(self.tensorboard_log, tb_log_name, self._before is None)
+                paths = [None if p is None else _path(p) for p in (self.csv, tensorboard)]
                 if self.csv and self._before is None:
-                    _keep(os.fspath(self.csv))
-                paths = [None if p is None else os.fspath(p).encode() for p in (self.csv, tensorboard)]
+                    _keep(os.fsdecode(self.csv))
                 log = _created(library.ppo_log_open, *paths, 0 if self._before is None else self.num_timesteps)
                 self.logger.log = log
             worlds.reset(self.seed % 2**31 if not self._learned else None)
@@ -1338,13 +1380,13 @@ class PPO:
 
     def save(self, path):
         """Writes the policy, its statistics and settings, in ppo.h's format (.safetensors is added to a bare name)."""
-        ending = os.path.splitext(os.fspath(path))[1].lower()
+        name = os.path.basename(os.fsdecode(path))
+        ending = os.path.splitext(name)[1].lower()
         if ending in _ELSEWHERE:
             raise ValueError(
-                'save() writes ppo.h\'s policies, which end in .safetensors, not "%s"%s'
-                % (os.path.basename(os.fspath(path)), _ELSEWHERE[ending])
+                'save() writes ppo.h\'s policies, which end in .safetensors, not "%s"%s' % (name, _ELSEWHERE[ending])
             )
-        _check(_lib().ppo_agent_save(self._agent, _policy_path(path).encode()))
+        _check(_lib().ppo_agent_save(self._agent, _path(_policy_path(path))))
 
     def export_onnx(self, path, names="standard", value=False, mask=False):
         """Writes the policy as an ONNX model, for ONNX Runtime, browsers and Unity. Its input "input" takes rows of
@@ -1354,12 +1396,12 @@ class PPO:
         if names not in _ONNX_NAMES:
             raise ValueError("names is %r, none of %s" % (names, ", ".join(_ONNX_NAMES)))
         options = (ctypes.c_int * 3)(_ONNX_NAMES.index(names), bool(value), bool(mask))  # a ppo_onnx_options
-        _check(_lib().ppo_export_onnx(self._agent, os.fspath(path).encode(), options))
+        _check(_lib().ppo_export_onnx(self._agent, _path(path), options))
 
     def export_c(self, path, name="policy"):
         """Writes the policy as a C header for firmware, which needs nothing else: int NAME_predict(const float *obs), and
         what examples/companions/ppo_export.h lists."""
-        _check(_lib().ppo_export_c(self._agent, str(name).encode(), os.fspath(path).encode()))
+        _check(_lib().ppo_export_c(self._agent, _text(str(name)), _path(path)))
 
     @classmethod
     def load(
@@ -1372,8 +1414,9 @@ class PPO:
         self._agent = self._description = self._worlds = None
         self.policy_class, self.verbose, self.byte_scale = "MlpPolicy", verbose, byte_scale
         self.tensorboard_log, self.csv = tensorboard_log, csv
-        _refuse_zip(_policy_path(path) if os.path.exists(_policy_path(path)) else os.fspath(path) + ".zip")
-        self._agent = _created(_lib().ppo_agent_load, _policy_path(path).encode(), None)
+        file = _path(_policy_path(path))
+        _refuse_zip(_policy_path(path) if os.path.exists(file) else os.fsdecode(path) + ".zip")
+        self._agent = _created(_lib().ppo_agent_load, file, None)
         self._config = _Config()
         sizes, range_, space = np.zeros(5, np.int32), np.zeros(2, np.float32), ctypes.create_string_buffer(4096)
         _check(
@@ -1401,12 +1444,14 @@ _ELSEWHERE = {
 
 
 def _keep(path):
-    """Renames a file that is there, so that another one can begin."""
+    """Renames a file that is there, so that another one can begin. What is no file, such as /dev/stdout, stays."""
+    if os.path.isdir(path):
+        raise IsADirectoryError("csv is %r, a folder: it must be the name of a file" % path)
     stem, ending = os.path.splitext(path)
     number = 1
     while os.path.exists("%s.%d%s" % (stem, number, ending)):
         number += 1
-    if os.path.exists(path):
+    if os.path.isfile(path):
         os.rename(path, "%s.%d%s" % (stem, number, ending))
 
 
@@ -1418,7 +1463,7 @@ def _run_of(folder, name, new):
 
 
 def _policy_path(path):
-    path = os.fspath(path)
+    path = os.fsdecode(path)
     return path if os.path.splitext(path)[1] else path + ".safetensors"
 
 
@@ -1476,7 +1521,7 @@ class _Logger:
     def dump(self, step=0):
         for key, value in self.name_to_value.items():
             if self.log and key not in self._hidden and np.isscalar(value) and not isinstance(value, str):
-                _check(_lib().ppo_log_scalar(self.log, key.encode(), float(value), int(step)))
+                _check(_lib().ppo_log_scalar(self.log, _text(key), float(value), int(step)))
         self.name_to_value.clear()
 
 
