@@ -64,11 +64,16 @@ static ppo_status set(chat *c, const char *name, const char *value) {
     return ppo_settings_set(all, &c->how, name, value);
 }
 
-/* The folder and the settings; "yes" is the value of a flag without one. */
+/* Those that may stand without a value, which is "yes" then. */
+static int is_switch(const char *name) {
+    return !strcmp(name, "raw") || !strcmp(name, "thinking") || !strcmp(name, "greedy");
+}
+
+/* The folder and the settings. */
 static ppo_status read_options(chat *c, int argc, char **argv) {
     ppo_status status = PPO_OK;
     for (int i = 1; i < argc && !status; i++) {
-        const char *text = argv[i], *equals = strchr(text, '='), *value = "yes";
+        const char *text = argv[i], *equals = strchr(text, '='), *value = NULL;
         const int dashes = !strncmp(text, "--", 2);
         char name[64];
         if (!dashes && !equals) {
@@ -79,7 +84,9 @@ static ppo_status read_options(chat *c, int argc, char **argv) {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2 * dashes, "="), text + 2 * dashes);
         if (equals) value = equals + 1;
         else if (strcmp(name, "raw") && i + 1 < argc && strncmp(argv[i + 1], "--", 2)) value = argv[++i];
-        status = set(c, name, value);
+        if (!value && is_switch(name)) value = "yes";
+        status =
+            value ? set(c, name, value) : ppo_fail(PPO_ERROR_ARGUMENT, "a value is missing after --%s", name);
     }
     return status;
 }

@@ -405,6 +405,18 @@ static void set_base(const job *j) {
              REALPATH(j->model, whole) ? whole : j->model);
 }
 
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* An adapter computes nothing sensible with another base of the same sizes. */
+static void say_other_base(const job *j) {
+    const char *was = j->lm->adapter->base_model;
+    if (*was && strcmp(last_part(was), last_part(j->model)))
+        printf("%s: made for %s, not for %s\n", j->adapter, was, j->model);
+}
+
 /* How Python may see the folder otherwise. */
 static void say_notes(const job *j) {
     char family[32] = "";
@@ -473,13 +485,17 @@ static ppo_status load_model(job *j) {
     ppo_status status = ppo_lm_load(j->model, &j->base);
     if (!status && j->add_tokens) status = add_tokens(j);
     if (status) return status;
-    if (j->context && j->context < j->base->config.context) j->base->config.context = j->context;
+    if (j->context > j->base->config.context)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "context is %d, but the model has %d", j->context,
+                        j->base->config.context);
+    if (j->context) j->base->config.context = j->context;
     status = find_ends(j);
     if (j->end >= 0) j->base->config.eos = j->end;
     if (!status && j->pack) status = ppo_params_to_bf16(j->base->params);
     if (!status && j->adapter) status = ppo_lm_load_adapter(j->adapter, j->base, &j->lm);
     else if (!status && j->lora.rank) status = ppo_lm_adapt(j->base, &j->lora, 0, &j->lm);
     else j->lm = j->base;
+    if (!status && j->adapter) say_other_base(j);
     if (!status && j->lm->adapter && !is_file(j->model)) set_base(j);
     if (!status) status = check_out(j, j->lm != j->base && !writes_whole(j));
     if (!status) say_notes(j);
@@ -535,6 +551,9 @@ static ppo_status fit(job *j, ppo_lm *lm) {
         j->fit.held_out = &j->held_out[0];
         if (kind == REWARD || kind == DPO || kind == KTO) j->fit.held_out_rejected = &j->held_out[1];
     }
+    if (kind == KTO && (!j->data[0].count || !j->data[1].count))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: kto needs good texts and bad ones, there are %d and %d",
+                        j->data_path, j->data[0].count, j->data[1].count);
     ppo_status status = kind == REWARD ? ppo_fit_reward(lm, &j->data[0], &j->data[1], &j->fit)
                         : kind == DPO  ? ppo_fit_dpo(lm, j->lm, &j->data[0], &j->data[1], &j->fit)
                         : kind == KTO  ? ppo_fit_kto(lm, j->lm, &j->data[0], &j->data[1], 1, 1, &j->fit)

@@ -237,6 +237,7 @@ static ppo_status take(job *j, const char *argument) {
     void *config[3];
     char name[64], is[64];
     const char *equals = strchr(argument, '=');
+    if (!strncmp(argument, "--", 2)) argument += 2;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
     if (!equals) return ppo_fail(PPO_ERROR_ARGUMENT, "%s is not name=value", argument);
     for (int k = 0; k < TEXTS && has_option(j, name); k++)

@@ -86,8 +86,8 @@ typedef struct options {
     int save_every, eval_every, eval_episodes, no_train, inspect, json, quiet, help;
     int seeds, trials, jobs; /* 0: not given */
     const char *study;       /* a folder */
-    const char *program; /* as it was called */
-    char saved_env[64];  /* the environment of the saved file */
+    const char *program;     /* as it was called */
+    char saved_env[64];      /* the environment of the saved file */
 } options;
 
 static int fail(const char *format, ...) {
@@ -120,7 +120,7 @@ static int processors(void) {
 }
 
 /* The flags that are no settings. */
-enum { TEXT, NUMBER, STEPS, REAL, SWITCH };
+enum { TEXT, NUMBER, FEW, STEPS, REAL, SWITCH };
 static const struct flag {
     const char *name, *value, *help;
     int kind;
@@ -147,9 +147,9 @@ static const struct flag {
      offsetof(options, export_int8)},
     {"eval-episodes", "N", "fresh episodes of an evaluation, also after the training", NUMBER,
      offsetof(options, eval_episodes)},
-    {"seeds", "N", "trains with N seeds, and tells the mean of their middle half", NUMBER,
+    {"seeds", "N", "trains with N seeds, and tells the mean of their middle half", FEW,
      offsetof(options, seeds)},
-    {"trials", "N", "tries N settings, the best of them longer and longer", NUMBER, offsetof(options, trials)},
+    {"trials", "N", "tries N settings, the best of them longer and longer", FEW, offsetof(options, trials)},
     {"study", "DIR", "where --trials keeps what it has found, and continues [build/study]", TEXT,
      offsetof(options, study)},
     {"jobs", "N", "runs of --seeds and --trials at a time", NUMBER, offsetof(options, jobs)},
@@ -173,8 +173,7 @@ static void print_help(const options *o) {
         snprintf(name, sizeof name, "%s %s", flags[i].name, flags[i].value);
         printf("  --%-24s %s", name, flags[i].help);
         const int *number = (const int *)((const char *)o + flags[i].offset);
-        if ((flags[i].kind == NUMBER || flags[i].kind == STEPS) && *number)
-            printf(" [%d]", *number);
+        if ((flags[i].kind == NUMBER || flags[i].kind == STEPS) && *number) printf(" [%d]", *number);
         printf("\n");
     }
     printf("  --steps N                  the same as --total-steps\n\n");
@@ -234,7 +233,9 @@ static int take_flag(options *o, const struct flag *f, const char *value) {
                    ? fail("--%s is a number, not %s", f->name, value)
                    : 0;
     }
-    const long n = strtol(value, &end, 10), most = f->kind == STEPS ? 1000000000 : 1000000;
+    const long n = strtol(value, &end, 10), most = f->kind == STEPS ? 1000000000
+                                                   : f->kind == FEW ? 1000
+                                                                    : 1000000;
     if (end == value || *end || n < 1 || n > most)
         return fail("--%s is a number from 1 to %ld, not %s", f->name, most, value);
     *(int *)at = (int)n;
@@ -275,12 +276,14 @@ static int check_together(const options *o) {
         return fail(
             "--watch goes with no --save, --save-best, --eval-every, --target-return, --csv, --tensorboard, "
             "--export, --export-int8, --json, --no-train");
-    if ((o->seeds || o->trials) && (writes || judges || o->watch || o->resume || o->no_train || o->export_to ||
-                                    o->export_int8 || o->inspect || (o->seeds && o->trials)))
-        return fail("--seeds and --trials go with no file to write or to continue, and not together");
+    if ((o->seeds || o->trials) && (writes || judges || o->watch || o->resume || o->no_train ||
+                                    o->export_to || o->export_int8 || o->inspect || (o->seeds && o->trials)))
+        return fail(
+            "--seeds and --trials go with no --save, --save-best, --eval-every, --target-return, --csv, "
+            "--tensorboard, --export, --export-int8, --resume, --watch, --no-train, --inspect, and not "
+            "together");
     if (o->trials && (o->load || o->json)) return fail("--trials goes with no --load, --json");
     if (o->study && !o->trials) return fail("--study goes with --trials");
-    if (o->seeds > 1000 || o->trials > 1000) return fail("--seeds and --trials are 1000 at most");
 #ifdef WITH_MPI
     if (o->seeds || o->trials) return fail("--seeds and --trials run in one process");
 #endif

@@ -82,13 +82,25 @@ static int word_of(const char *words, int at, char word[32]) {
 
 static int rollout_of(const ppo_config *c) { return c->num_envs * c->rollout_steps; }
 
-/* Settings of trial k: those of `from`, of which it changes about this share, and at least one. What the library would
-   refuse is drawn again. */
-static ppo_config settings_of(const options *o, int k, const ppo_config *from, float share) {
-    ppo_rng rng = ppo_rng_stream(o->config.seed, PPO_STREAM_USER, (uint32_t)k);
-    for (;;) {
+static int are_equal(const ppo_config *a, const ppo_config *b) {
+    const ppo_settings *all = ppo_config_settings();
+    for (int i = 0; i < all->count; i++) {
+        char is[2][1024] = {"", ""};
+        ppo_config_get(a, all->field[i].name, is[0], sizeof is[0]);
+        ppo_config_get(b, all->field[i].name, is[1], sizeof is[1]);
+        if (strcmp(is[0], is[1])) return 0;
+    }
+    return 1;
+}
+
+/* Settings of trial t: those of `from`, of which it changes about this share. What the library would refuse is drawn
+   again, and what an earlier trial has, unless nearly all have been tried. */
+static ppo_config settings_of(const study *s, int t, const ppo_config *from, float share) {
+    const options *o = s->o;
+    ppo_rng rng = ppo_rng_stream(o->config.seed, PPO_STREAM_USER, (uint32_t)t);
+    for (int tries = 0;;) {
         ppo_config c = *from;
-        int changes = 0;
+        int earlier = 0;
         for (int i = 0; i < SEARCHED; i++) {
             char word[32];
             const uint32_t at = ppo_rng_below(&rng, (uint32_t)word_of(searched[i].words, 0, NULL));
@@ -97,11 +109,13 @@ static ppo_config settings_of(const options *o, int k, const ppo_config *from, f
             word_of(searched[i].words, (int)at, word);
             ppo_config_set(&changed, searched[i].name, word);
             if (searched[i].also) ppo_config_set(&changed, searched[i].also, word);
-            if (!ppo_config_check_effect(&changed, &o->env, searched[i].name)) c = changed, changes++;
+            if (!ppo_config_check_effect(&changed, &o->env, searched[i].name)) c = changed;
         }
-        if (changes && !ppo_config_check(&c) && c.minibatch_size <= rollout_of(&c) &&
-            9 * (int64_t)rollout_of(&c) <= c.total_steps)
-            return c;
+        if (ppo_config_check(&c) || c.minibatch_size > rollout_of(&c) ||
+            9 * (int64_t)rollout_of(&c) > c.total_steps)
+            continue;
+        while (earlier < t && !are_equal(&c, &s->trials[earlier].config)) earlier++;
+        if (earlier == t || ++tries == 100) return c;
     }
 }
 
@@ -285,7 +299,7 @@ static int run_generations(study *s) {
         for (; t < (o->trials * (third + 1) + 2) / 3; t++) {
             const int parent = before ? placed(s, t % (1 + before / 6), before) : 0;
             const float share = before ? 2.0f / SEARCHED : t % 2 ? 1 : 0.25f;
-            s->trials[t].config = t ? settings_of(o, t, &s->trials[parent].config, share) : o->config;
+            s->trials[t].config = t ? settings_of(s, t, &s->trials[parent].config, share) : o->config;
             s->trials[t].alive = 1;
         }
         if (run_trials(s)) return 1;

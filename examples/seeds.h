@@ -176,8 +176,8 @@ static int report_seeds(const options *o) {
                s.low, s.high, s.least, s.most);
     else
         printf(
-            "%d seeds: interquartile mean %.1f, of 95 %% of resamples %.1f to %.1f; least %.1f, most %.1f\n",
-            n, s.mean, s.low, s.high, s.least, s.most);
+            "%d seed%s: interquartile mean %.1f, of 95 %% of resamples %.1f to %.1f; least %.1f, most %.1f\n",
+            n, n == 1 ? "" : "s", s.mean, s.low, s.high, s.least, s.most);
     return fflush(stdout) || ferror(stdout) ? fail("the results could not be written") : 0;
 }
 

@@ -99,6 +99,7 @@ check refuses_two_folders          is_refused 'two folders' $talker $writer
 check refuses_a_missing_folder     is_refused nowhere $work/nowhere
 check refuses_an_unknown_setting   is_refused warmth $talker --warmth 2
 check refuses_a_value_out_of_range is_refused temperature $talker --temperature 0
+check refuses_a_missing_value      is_refused 'missing after --system' $talker --system --max-new-tokens 3
 check refuses_to_set_what_ends     is_refused eos $talker --eos 3
 check refuses_a_form_of_other_tokens is_refused 'no token' $talker --form llama3
 check at_its_start eval '! tells "> "'

@@ -251,6 +251,12 @@ searches() { # and goes on where lines are missing, as after an interruption
 }
 check trials_find_settings_and_continue searches
 
+differ() { # of five trials two were the same once
+    train --trials 5 --steps 18432 --study $work/five --quiet && [ $status -eq 0 ] &&
+        ! awk '$1 == 0 && NF == 4 { x[$2] = x[$2] " " $4 } END { for (t in x) print x[t] }' $work/five/study.txt | sort | uniq -d | grep .
+}
+check no_trial_repeats_another differ
+
 alone() { # a search holds its folder until it ends
     study="--trials 4 --rollout-steps 64 --study $work/busy --quiet --steps 20000"
     build/train $study >/dev/null 2>&1 &
@@ -267,7 +273,8 @@ check one_search_at_a_time_has_a_folder alone
 
 check refuses_files_of_many_seeds  is_refused seeds --seeds 3 --save $work/no
 check refuses_a_study_without_trials is_refused study --study $work/no
-check refuses_too_many_seeds       is_refused 1000 --seeds 2000
+check refuses_too_many_seeds       is_refused 'from 1 to 1000,' --seeds 2000
+check refuses_evaluations_of_many_seeds is_refused '--target-return' --seeds 2 --target-return 20
 
 best_of_both_runs() { # what was better before the run was stopped stays
     best=$work/kept-best.safetensors

@@ -98,6 +98,10 @@ check or_with_labels good kto model=$work/sft out=$work/kto-2 data=$work/labels.
     learning_rate=1e-3
 check its_loss_falls falls held_out_loss
 check labels_are_no_pairs is_refused 'line 1 has no chosen' dpo model=$work/sft data=$work/labels.jsonl
+grep true $work/labels.jsonl >$work/good.jsonl
+check kto_needs_bad_ones_too is_refused 'there are [0-9]* and 0' kto model=$work/sft data=$work/good.jsonl
+check no_context_is_longer_than_the_models is_refused 'context is 4000, but the model has 32' sft model=$work/sft data=$work/sft.jsonl \
+    --context=4000
 rl="data=$work/sft.jsonl held_out=$work/sft.jsonl prompts=8 max_new_tokens=8 minibatch_size=32 learning_rate=3e-3 checkpoint_every=2"
 check grpo_with_a_judge good grpo model=$work/sft judge="$judge" out=$work/grpo $rl iterations=8 log=$work/grpo.csv
 check its_reward_rises rises reward
@@ -123,6 +127,9 @@ check lora_is_all_that_is_written [ -s $work/lora/adapter_config.json -a ! -e $w
 check lora_is_trained_further good sft model=$work/base adapter=$work/lora out=$work/lora-2 $lora
 check its_loss_falls falls held_out_loss
 check lora_is_merged good merge model=$work/base adapter=$work/lora out=$work/merged
+check without_a_word_on_its_base eval '! grep -q "made for" $work/out'
+check lora_is_merged_into_another_base good merge model=$work/merged adapter=$work/lora out=$work/none-2
+check which_is_told grep -q 'lora: made for .*/base, not for .*/merged' $work/out
 after=$(build/finetune sft model=$work/base adapter=$work/lora out=$work/none $lora steps=1 epochs=1 | sed -n 's/.*held_out_loss \([0-9.]*\).*/\1/p' | head -n 1)
 merged_has_its_loss() { good sft model=$work/merged out=$work/none-2 $lora steps=1 epochs=1 && grep -q "held_out_loss $after" $work/out; }
 check the_merged_model_has_its_loss merged_has_its_loss

@@ -1096,6 +1096,7 @@ static void bad_files_are_refused_by_a_sentence(void **state) {
         {"general.architecture", {77}, 1, "unknown type|general.architecture"},
         {"general.architecture", {9}, 1, "general.architecture"},
         {"llama.context_length", {8, 0, 0, 0, 255, 255, 255, 255}, 8, "truncated|llama.context_length"},
+        {"llama.context_length", {4, 0, 0, 0, 255, 255, 255, 255}, 8, "llama.context_length|4294967295,"},
         {"tokenizer.ggml.tokens\11", {0, 0, 0, 8, 0, 0, 0, 255}, 8, "tokenizer.ggml.tokens"},
         {"llama.block_count", {4, 0, 0, 0, 2}, 5, "blk.1"},
         {"llama.block_count", {4, 0, 0, 0, 0}, 5, "block_count"},

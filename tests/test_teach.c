@@ -933,6 +933,15 @@ static void what_cannot_be_recorded_is_refused(void **state) {
     WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "the arrays are not the library's");
     mine.steps = 0;
     assert_ok(ppo_recording_add(&mine, obs, NULL, &action, NULL));
+    const int choices[2] = {1, 0};
+    action.choices = choices;
+    mine.obs_size = 400;
+    WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "not that of the first step");
+    mine.obs_size = 2, mine.action_space = ppo_box(3, -1, 1);
+    WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "not that of the first step");
+    mine.action_space = ppo_multi_binary(2);
+    WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "not that of the first step");
+    mine.action_space = ppo_box(2, -1, 1);
     const float far[2] = {0, 2};
     action.box = far;
     WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "action[1] is 2, outside -1 to 1 (step 1)");

@@ -842,6 +842,7 @@ static ppo_status ppo__gguf_config(ppo__gguf *g, ppo_lm_config *c) {
         if (value->is_list || (kind == 'w' ? !value->texts : !value->numbers))
             return ppo__gguf_fail(g, kind == 'w' ? "no text: " : "not one number: ", key);
         if (kind == 'w') snprintf(text, sizeof text, "%.40s", *value->texts);
+        else if (kind == 'i') snprintf(text, sizeof text, "%.17g", *value->numbers);
         else snprintf(text, sizeof text, "%.9g", *value->numbers);
         if (!strcmp(text, "yarn")) return ppo__gguf_fail(g, "yarn is not read from GGUF: ", key);
         if (!strcmp(text, "none")) strcpy(text, "plain");

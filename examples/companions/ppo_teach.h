@@ -83,7 +83,8 @@ typedef struct ppo_recording {
 
 /* Adds a step: obs [obs_size], mask [options] or NULL, the action as the environment sees it, what followed (NULL:
    reward 0, and the episode continues). Set obs_size and action_space before the first one. Errors: a number is not
-   finite, the action is outside its space or illegal, arrays that are not the library's. */
+   finite, the action is outside its space or illegal, arrays that are not the library's, another size or space than
+   that of the first step. */
 PPO_DEF ppo_status ppo_recording_add(ppo_recording *recording, const float *obs, const unsigned char *mask,
                                      const ppo_action *action, const ppo_outcome *outcome);
 PPO_DEF void
@@ -181,7 +182,9 @@ PPO__WARNINGS_OFF
 
 /* A block of memory: this, then obs, actions, reward, mask, terminated and truncated. */
 struct ppo__play_memory {
-    int steps; /* there is room for */
+    int steps;    /* there is room for */
+    double bytes; /* that they take */
+    ppo_space_kind kind;
 };
 
 /* The bytes of n steps in such a block, and where its arrays are. */
@@ -280,6 +283,9 @@ PPO_DEF ppo_status ppo_recording_add(ppo_recording *recording, const float *obs,
     const int floats = ppo__kind(space)->continuous;
     if (!now.memory && (now.steps || now.obs))
         return ppo__refuse("ppo_recording_add: the arrays are not the library's");
+    if (now.memory &&
+        (ppo__play_bytes(&now, now.memory->steps) != now.memory->bytes || space->kind != now.memory->kind))
+        return ppo__refuse("ppo_recording_add: obs_size or action_space is not that of the first step");
     if (floats ? !action->box : space->kind != PPO_DISCRETE && !action->choices)
         return ppo__refuse("ppo_recording_add: action->%s is NULL", floats ? "box" : "choices");
     if (now.steps == INT_MAX) return ppo__refuse("ppo_recording_add: too many steps");
@@ -290,7 +296,7 @@ PPO_DEF ppo_status ppo_recording_add(ppo_recording *recording, const float *obs,
             (struct ppo__play_memory *)(bytes < (double)(SIZE_MAX / 4) ? ppo__alloc_uncleared((size_t)bytes)
                                                                        : ppo__out_of_memory(bytes));
         if (!now.memory) return PPO_ERROR_MEMORY;
-        now.memory->steps = room;
+        now.memory->steps = room, now.memory->bytes = bytes, now.memory->kind = space->kind;
         ppo__play_point(&now);
         if (now.steps) ppo__play_copy(recording, 0, &now, 0, now.steps);
     }
