@@ -237,7 +237,6 @@ static ppo_status take(job *j, const char *argument) {
     void *config[3];
     char name[64], is[64];
     const char *equals = strchr(argument, '=');
-    if (!strncmp(argument, "--", 2)) argument += 2;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
     if (!equals) return ppo_fail(PPO_ERROR_ARGUMENT, "%s is not name=value", argument);
     for (int k = 0; k < TEXTS && has_option(j, name); k++)
@@ -327,6 +326,8 @@ static ppo_status read_options(job *j, int argc, char **argv) {
     if (!j->method) return usage(j), PPO_OK;
     for (int i = 2; i < argc; i++)
         if (!strcmp(argv[i], "help") || !strcmp(argv[i], "--help")) return usage(j), PPO_OK;
+    for (int i = 2; i < argc; i++) /* --name=value is as good */
+        if (!strncmp(argv[i], "--", 2)) argv[i] += 2;
     for (int i = 2; i < argc; i++)
         for (char *at = argv[i]; strchr(at, '=') && *at != '='; at++) *at = *at == '-' ? '_' : *at;
     for (int i = 2; i < argc && !status; i++) /* the family first: it resets others */
