@@ -1,5 +1,7 @@
 """doors_python.py - examples/python/ppo.py beside Gymnasium, and beside Stable-Baselines3. Reports in TAP."""
 
+import contextlib
+import io
 import os
 import re
 import runpy
@@ -284,6 +286,32 @@ def callbacks_of_stable_baselines3_work():
     written = b"".join(open(os.path.join(events, name), "rb").read() for name in os.listdir(events))
     assert b"mine/calls" in written and b"eval/mean_reward" in written and b"total_timesteps" not in written
     refuses("Stable-Baselines3", lambda: model.learn(512, callbacks.CheckpointCallback(100, folder)))
+    forms = ("CartPole-v1", make_vec_env("CartPole-v1", 2), vector("CartPole-v1", 2, "NextStep"))
+    for env in forms:
+        stops, dones = callbacks.StopTrainingOnMaxEpisodes(3), []
+        counts = lambda locals_, globals_: dones.append(locals_["dones"].sum())
+        model = PPO("MlpPolicy", env, **SMALL).learn(10_000, callback=[stops, counts])
+        assert 3 * model.n_envs <= sum(dones) < 4 * model.n_envs and model.num_timesteps < 10_000
+        model.learn(64, callbacks.LogEveryNTimesteps(10))
+        try:
+            bar = callbacks.ProgressBarCallback()
+        except ImportError:  # of tqdm or rich
+            continue
+        for more in (64, 32):
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                model.learn(more, bar, reset_num_timesteps=more == 64)
+            assert bar.pbar.total == more <= bar.pbar.n < more + 4, (bar.pbar.total, bar.pbar.n)
+
+
+def the_program_that_trains_takes_no_numbers_that_cannot_be():
+    needs_gymnasium()
+    program = os.path.join(common.HERE, "..", "examples", "python", "train.py")
+    refused = "--steps 0", "--steps -5", "--steps x", "--episodes 0", "--threads 0", "--seed -1", "--seed %d" % 2**64
+    for flags in refused:
+        command = [sys.executable, "-B", program, "CartPole-v1", *flags.split()]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+        name = flags.split()[0]
+        assert done.returncode == 2 and "argument %s: " % name in done.stderr.splitlines()[-1], (flags, done.stderr)
 
 
 def the_speed_is_a_multiple_of_stable_baselines3s():

@@ -708,6 +708,28 @@ def callbacks_see_and_stop():
     refuses("_on_step()|no on_step()", lambda: model.learn(10, callback=duck()))
 
 
+def callbacks_know_the_environments_and_the_end():
+    class Asks:
+        def init_callback(self, model):  # before the locals are there, as Stable-Baselines3's do
+            self.n_envs = model.get_env().num_envs
+
+        def on_training_start(self, locals_, globals_):
+            self.total, self.name = locals_["total_timesteps"], locals_["tb_log_name"]
+
+    for n in (1, 2):
+        asks, model = Asks(), PPO("MlpPolicy", [Counter() for _ in range(n)], **SMALL)
+        model.learn(32, callback=asks)
+        assert (asks.n_envs, asks.total, asks.name) == (n, 32, "PPO")
+        model.learn(32, callback=asks, reset_num_timesteps=False, tb_log_name="more")
+        assert (asks.n_envs, asks.total, asks.name) == (n, 64, "more")
+        model.learn(32, callback=asks)
+        assert asks.total == 32
+        assert len(model.get_env()) == n and evaluate_policy(model, model.get_env(), 2)
+    assert PPO("MlpPolicy", Counter(), **SMALL).get_env().reset()[0].shape == (2,)
+    refuses("2 environments has no reset", lambda: model.get_env().reset(), AttributeError)
+    assert PPO("MlpPolicy", Vector([Counter()], "SameStep"), **SMALL).get_env().num_envs == 1
+
+
 def checkpoints_are_saved_on_the_way():
     folder = os.path.join(WORK, "new", "checkpoints")
     there = {}
@@ -1274,6 +1296,7 @@ ALONE = [
     what_an_environment_raises_is_passed_on,
     ctrl_c_ends_a_training_which_can_go_on,
     callbacks_see_and_stop,
+    callbacks_know_the_environments_and_the_end,
     checkpoints_are_saved_on_the_way,
     callbacks_record_figures,
     settings_have_both_names,

@@ -953,6 +953,17 @@ def _makes(env):
     return isinstance(env, type) or (callable(env) and not hasattr(env, "reset"))
 
 
+class _Envs(list):
+    """Environments side by side, as callbacks of Stable-Baselines3 see them. A single one is also itself."""
+
+    num_envs = property(len)
+
+    def __getattr__(self, name):
+        if len(self) != 1:
+            raise AttributeError("a list of %d environments has no %s" % (len(self), name))
+        return getattr(self[0], name)
+
+
 def _distinct(envs):
     """What there is within their wrappers."""
     return {id(getattr(e, "unwrapped", e)) for e in envs}
@@ -1151,7 +1162,13 @@ class PPO:
         return env[0] if isinstance(env, list) and len(env) == 1 else env
 
     def get_env(self):
-        return self.env
+        """The vector environment, or the list of environments, which has num_envs, too."""
+        env = self._worlds.env if self._worlds else None
+        return _Envs(env) if isinstance(env, list) else env
+
+    def dump_logs(self):
+        """Writes what callbacks recorded. Stable-Baselines3's LogEveryNTimesteps calls it."""
+        self.logger.dump(self.num_timesteps)
 
     def get_vec_normalize_env(self):
         """None: normalization is the setting normalize_obs. Stable-Baselines3's EvalCallback asks."""
@@ -1233,7 +1250,8 @@ class PPO:
         callback: a function of (locals, globals), called after every step of all environments, or an object with some of
         the methods on_training_start(locals, globals), on_rollout_start(), on_step(), on_rollout_end(), on_training_end(),
         whose attributes model, locals and num_timesteps are set; or a list of these. The training ends when a function
-        or on_step() returns False. locals has "self", "infos", "rewards", "dones" and "actions".
+        or on_step() returns False. locals has "self", "infos", "rewards", "dones" and "actions" of the step, and
+        "total_timesteps", the num_timesteps at which the training ends.
         """
         if self._worlds is None:
             raise ValueError("there is no environment: PPO.load(path, env=...) or set_env()")
@@ -1256,6 +1274,7 @@ class PPO:
             self._before = self._counted()
         self.figures = {}  # of this training
         calls = _Callbacks(callback, self)
+        calls.locals.update(total_timesteps=self.num_timesteps + int(total_timesteps), tb_log_name=tb_log_name)
         self._training = True
         try:
             trainer = _created(
