@@ -5,6 +5,7 @@ import io
 import os
 import re
 import runpy
+import subprocess
 import sys
 
 import numpy as np
@@ -340,6 +341,7 @@ if __name__ == "__main__":
             onnx_runtime_acts_as_predict_does,
             stable_baselines3_evaluates_a_model_alike,
             callbacks_of_stable_baselines3_work,
+            the_program_that_trains_takes_no_numbers_that_cannot_be,
             the_speed_is_a_multiple_of_stable_baselines3s,
         ]
     )

@@ -96,14 +96,25 @@ TASKS = {
 }
 
 
+def whole(least, most=2**63 - 1):
+    """What argparse takes as such a number."""
+
+    def number(text):
+        if not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError("%s is outside %d to %d" % (text, least, most))
+        return int(text)
+
+    return number
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("task")
-    parser.add_argument("--steps", type=int, help="of all environments together")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--episodes", type=int, default=100, help="of the evaluation")
+    parser.add_argument("--steps", type=whole(1), help="of all environments together")
+    parser.add_argument("--seed", type=whole(0, 2**64 - 1), default=1)
+    parser.add_argument("--episodes", type=whole(1), default=100, help="of the evaluation")
     parser.add_argument("--save", help="a file for the policy")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=whole(1), default=1)
     given = parser.parse_args()
     policy, make, n, steps, settings = TASKS.get(given.task, USUAL)
     model = PPO(policy, make(given.task, n), seed=given.seed, verbose=1, threads=given.threads, **settings)
