@@ -8,6 +8,7 @@ import ctypes.util
 import json
 import math
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -826,8 +827,17 @@ def settings_have_both_names():
     assert "gae_lambda" in text and "0.95" in text and len(text.splitlines()) == len(defaults)
     for line in text.splitlines():
         name, rest = line.split(None, 1)
-        assert "[%s]" % defaults[name] in rest or name in ("num_envs", "seed", "total_steps"), line
-    assert "[2048] (n_steps)" in text and "[1] (vf_coef)" in text
+        shown = re.search(r"\[%s[];]" % re.escape(defaults[name]), rest)
+        assert shown or name in ("num_envs", "seed", "total_steps"), line
+    assert "[2048] (n_steps)" in text and "[1] (vf_coef=0.5, half of this)" in text
+    assert "\nobjective               what the policy's update maximizes  [clip; clip|kl-penalty|" in text
+    assert 'with objective="kl-penalty"' in text and "--" not in text
+    words = lambda name: re.search("\n%s .*; (.*)\\]" % name, text)[1].split("|")
+    for name in ("objective", "activation", "init", "learning_rate_schedule", "clip_schedule", "entropy_schedule"):
+        assert len(words(name)) > 1
+        for word in words(name):
+            assert PPO("MlpPolicy", Counter(), **{"ent_coef": 0.01, name: word}).settings[name] == word
+    refuses("k3-penalty", lambda: PPO("MlpPolicy", Counter(), objective="k3-penalty").learn(8))  # not among the words
 
 
 def environments_are_made_by_classes_and_functions():

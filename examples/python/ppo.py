@@ -206,16 +206,32 @@ def _all_settings():
 
 
 def settings():
-    """The settings of ppo.h as a text: a line for each name, with what it does, PPO's default, and Stable-Baselines3's
-    name where it is another one."""
+    """The settings of ppo.h as a text: a line for each name, with what it does and the words that it may be, PPO's
+    default, and Stable-Baselines3's name where it is another one, with its default if that is another number."""
     config = _Config()
     config.put("learning_rate_schedule", "constant")
     usual = {name: p.default for name, p in inspect.signature(PPO).parameters.items()}
     known = set(_all_settings()) | {typed for typed, _ in _SAME}
     _put_all(config, {n: v for n, v in usual.items() if n in known and v is not None})
-    typed = {ours: " (%s)" % name for name, ours in _SAME}
-    row = lambda name, line: "%-23s %s  [%s]%s" % (name, line, config.get(name), typed.get(name, ""))
-    return "\n".join(row(name, setting[3]) for name, setting in _all_settings().items())
+    typed = {ours: name for name, ours in _SAME}
+
+    def row(name, choices, line):
+        default, theirs = config.get(name), ""
+        if name in typed:
+            theirs, other = typed[name], usual[typed[name]]
+            if type(other) in (int, float) and other != float(default):
+                theirs += "=%g" % other + (", half of this" if name == "value_coef" else "")
+            theirs = " (%s)" % theirs
+        if choices not in ("", "no|yes"):
+            default += "; " + "|".join(word for word in choices.split("|") if word not in _NOT_HERE)
+        line = re.sub("--([a-z]+) ([a-z-]+)", r'\1="\2"', line)
+        return "%-23s %s  [%s]%s" % (name, _SAID.get(name, line), default, theirs)
+
+    return "\n".join(row(name, setting[2], setting[3]) for name, setting in _all_settings().items())
+
+
+_NOT_HERE = ("k3-penalty", "custom")  # of tokens; what a function is
+_SAID = {"objective": "what the policy's update maximizes"}
 
 
 def _whole(name, value, least=None):
