@@ -210,13 +210,13 @@ def the_programs_of_the_readme_run():
         raise Skip("there is no package onnxruntime") from None
     text = open(os.path.join(common.HERE, "..", "examples", "python", "README.md")).read()
     programs = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(programs) == 2
+    assert len(programs) == 3
     before = os.getcwd()
     os.chdir(common.WORK)
     try:
         for program in programs:
             exec(program.replace(', render_mode="human"', ""), {})
-        assert os.path.exists("cartpole.safetensors") and os.path.exists("cartpole.onnx")
+        assert os.path.exists("cartpole.safetensors") and os.path.exists("cartpole.onnx") and os.path.exists("lake.onnx")
     finally:
         os.chdir(before)
 
@@ -234,6 +234,17 @@ def onnx_runtime_acts_as_predict_does():
         got = onnxruntime.InferenceSession(path).run(["actions"], {"input": obs})[0]
         want = model.predict(obs, deterministic=True)[0]
         assert np.allclose(got.reshape(want.shape), want, atol=1e-5), space
+    for seen, acted, see, act in common.cases_of_spaces():
+        model = common.model_of(seen, see, act)
+        model.export_onnx(path)
+        session = onnxruntime.InferenceSession(path)
+        for t in range(12):
+            obs = see[1](t)
+            rows = model.observation_rows(obs)
+            answers = session.run(["actions"], {"input": rows})[0]
+            action = model.actions_of(answers)[0]
+            want = model.predict(obs, deterministic=True)[0]
+            assert action.dtype == want.dtype and np.allclose(action, want, atol=1e-4), (seen, acted, action, want)
 
 
 def stable_baselines3_evaluates_a_model_alike():

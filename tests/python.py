@@ -1104,6 +1104,81 @@ def a_log_never_replaces_what_is_no_file():
     assert not [name for name in os.listdir(WORK) if name.startswith(("data.", "device."))] and os.path.exists(device)
 
 
+def cases_of_spaces():
+    """What an environment sees and does otherwise than an exported policy: observation space, action space, an
+    observation by a number, what layout() says of it."""
+    rng = np.random.default_rng(1)
+    draw = lambda *shape: rng.integers(0, 256, shape, np.uint8)
+    see = {
+        "numbers": (Box(-1, 1, (2,)), lambda t: rng.normal(size=2), ["row[0 .. 1]: observation: its numbers"]),
+        "one": (
+            Discrete(4, start=-2),
+            lambda t: t % 4 - 2,
+            ["row[0 .. 3]: observation: 1 for the choice among 4, else 0, from -2 on"],
+        ),
+        "picture": (
+            Box(0, 255, (5, 4, 3), np.uint8),
+            lambda t: draw(5, 4, 3),
+            ["row[0 .. 59]: observation: channels x height x width, 3 x 5 x 4, each times 0.00392156886"],
+        ),
+        "parts": (
+            Dict(gear=MultiDiscrete([2, 3]), view=Box(0, 255, (5, 4, 3), np.uint8)),
+            lambda t: {"gear": np.array([t % 2, t % 3]), "view": draw(5, 4, 3)},
+            [
+                "row[0 .. 59]: observation['view']: channels x height x width, 3 x 5 x 4, each times 0.00392156886",
+                "row[60 .. 64]: observation['gear']: for each choice 1 among its options, else 0: [2, 3]",
+            ],
+        ),
+    }
+    act = {
+        "ranges": (
+            Box([-1, 0, -5], [1, 3, 5]),
+            "action: low + (answer + 1) / 2 * (high - low), of an answer in -1 .. 1; "
+            "low [-1.0, 0.0, -5.0], high [1.0, 3.0, 5.0]",
+        ),
+        "half": (Box([0, -np.inf], [np.inf, np.inf]), "action: answer, clipped; low [0.0, -inf], high [inf, inf]"),
+        "box": (Box(-2, 2, (1, 2)), "action: answer, which is within -2 .. 2"),
+        "whole": (Box(0, 10, (2,), np.int32), "action: answer, which is within 0 .. 10, cut to int32"),
+        "start": (Discrete(3, start=5), "action: 5 + answer, of choices from 0 to [2]"),
+        "several": (MultiDiscrete([2, 3], [4, -1]), "action: [ 4 -1] + answer, of choices from 0 to [1, 2]"),
+        "bits": (MultiBinary(3), "action: answer, of choices from 0 to [1, 1, 1]"),
+    }
+    pairs = [("numbers", name) for name in act] + [(name, "ranges") for name in see] + [("picture", "start")]
+    for seen, acted in pairs:
+        yield seen, acted, see[seen], act[acted]
+
+
+def model_of(seen, see, act):
+    """A policy for such spaces whose actions vary."""
+    more = {"policy": "MlpPolicy"} if seen in ("numbers", "one") else {"policy": "MultiInputPolicy", "conv": "4x2x1"}
+    env = Plays(see[0], act[0], see[1])
+    return PPO(more.pop("policy"), env, **more, **dict(SMALL, learning_rate=0.05)).learn(64)
+
+
+def an_exported_policy_is_asked_and_understood():
+    """... as one that was loaded without its environment, whose predict() takes and gives the same numbers."""
+    path = os.path.join(WORK, "asked.safetensors")
+    for seen, acted, see, act in cases_of_spaces():
+        model = model_of(seen, see, act)
+        model.save(path)
+        bare, obs = PPO.load(path), [see[1](t) for t in range(12)]
+        many = {k: np.array([o[k] for o in obs]) for k in obs[0]} if isinstance(obs[0], dict) else np.array(obs)
+        want = model.predict(many, deterministic=True)[0]
+        rows = model.observation_rows(many)
+        assert rows.dtype == np.float32 and rows.shape == (12, model._observations.size)
+        got = model.actions_of(bare.predict(rows, deterministic=True)[0])
+        assert got.dtype == want.dtype and np.array_equal(got, want), (seen, acted)
+        one = model.observation_rows(obs[3])
+        assert np.array_equal(one, rows[3:4])
+        assert np.array_equal(model.actions_of(bare.predict(one[0], deterministic=True)[0])[0], want[3])
+        assert model.layout().splitlines() == see[2] + [act[1]], model.layout()
+    model = PPO("MlpPolicy", two_numbers(MultiDiscrete([2, 3])), **SMALL)
+    for bad in ([0], [0, 1, 1], [], ["a", "b"], None):
+        refuses("not 2 numbers for each action", lambda: model.actions_of(bad))
+    for bad in ([0, 3], [-1, 0], [0.5, 0], [math.nan, 0]):
+        refuses("of choices from 0 to [1, 2]", lambda: model.actions_of(bad))
+
+
 def a_recurrent_policy_keeps_a_state():
     model = PPO("MlpPolicy", [CartPole(1, k) for k in range(2)], recurrent=6, sequence_steps=8, **SMALL).learn(100)
     obs = np.array([[0.1, 0.2, 0.3, 0.4], [0, 0, 0, 0.1]], np.float32)
@@ -1319,6 +1394,7 @@ ALONE = [
     a_seed_repeats_a_training,
     a_policy_is_saved_and_loaded,
     a_policy_is_exported,
+    an_exported_policy_is_asked_and_understood,
     names_of_files_are_taken_whole_or_refused,
     a_log_never_replaces_what_is_no_file,
     a_recurrent_policy_keeps_a_state,

@@ -205,6 +205,10 @@ def _all_settings():
     return found
 
 
+_NOT_HERE = ("k3-penalty", "custom")  # of tokens; what a function is
+_SAID = {"objective": "what the policy's update maximizes"}
+
+
 def settings():
     """The settings of ppo.h as a text: a line for each name, with what it does and the words that it may be, PPO's
     default, and Stable-Baselines3's name where it is another one, with its default if that is another number."""
@@ -228,10 +232,6 @@ def settings():
         return "%-23s %s  [%s]%s" % (name, _SAID.get(name, line), default, theirs)
 
     return "\n".join(row(name, setting[2], setting[3]) for name, setting in _all_settings().items())
-
-
-_NOT_HERE = ("k3-penalty", "custom")  # of tokens; what a function is
-_SAID = {"objective": "what the policy's update maximizes"}
 
 
 def _whole(name, value, least=None):
@@ -534,6 +534,26 @@ class _Observations:
                     raise _Unfit("%s is %s, which is not in the space: it has 0 and 1" % (_named(keys), part.tolist()))
                 np.multiply(part.reshape(to.shape), factor, out=to, dtype=np.float32, casting="unsafe")
 
+    def layout(self):
+        """A line for each part of a row."""
+        lines = []
+        for keys, kind, space, offset, size, factor in self.parts:
+            dimensions = " x ".join(map(str, space.shape))
+            if kind in ("CHW", "HWC"):
+                text = "channels x height x width, %s" % " x ".join(map(str, self.shape))
+            elif kind == "Box" or kind == "MultiBinary":
+                text = "its numbers, %s" % dimensions if len(space.shape) > 1 else "its numbers"
+            else:
+                text = "1 for the choice among %d, else 0" % size
+                if kind == "MultiDiscrete":
+                    text = "for each choice 1 among its options, else 0: %s" % np.ravel(space.nvec).tolist()
+                if np.any(getattr(space, "start", 0)):
+                    text += ", from %s on" % np.array(space.start).tolist()
+            if factor != 1.0:
+                text += ", each times %.9g" % factor
+            lines.append("row[%d .. %d]: %s: %s" % (offset, offset + size - 1, _named(keys), text))
+        return lines
+
     def one(self, obs, row):
         """The same for the observation of a single environment; row: (1, size)."""
         self.write(obs, row, True)
@@ -657,6 +677,22 @@ class _Actions:
             None if floats else np.zeros((n, self.width), np.int32),
             np.zeros((n, self.width), np.float32) if floats else None,
         )
+
+    def nvec(self):
+        """How many options each choice has."""
+        sizes = {"Discrete": self.options, "MultiBinary": 2}.get(self.kind)
+        return np.full(self.width, sizes) if sizes else np.ravel(self.space.nvec)
+
+    def layout(self):
+        """How an environment's action is made of an answer."""
+        if self.kind != "Box":
+            how = "answer" if self.kind == "MultiBinary" or not np.any(self.start) else "%s + answer" % self.start
+            return "action: %s, of choices from 0 to %s" % (how, (self.nvec() - 1).tolist())
+        whole = ", cut to %s" % self.space.dtype if self.space.dtype.kind in "iu" else ""
+        if self.low is None:
+            return "action: answer, which is within %s%s" % (self.text.split(" ", 2)[2].replace(" ", " .. "), whole)
+        how = "low + (answer + 1) / 2 * (high - low), of an answer in -1 .. 1" if self.mapped else "answer, clipped"
+        return "action: %s; low %s, high %s%s" % (how, self.low.tolist(), self.high.tolist(), whole)
 
     def many(self, choices, numbers):
         """As a vector environment takes them."""
@@ -1371,11 +1407,9 @@ class PPO:
         """The actions for one observation or an array of them, and the next state of a recurrent policy (else None): hand
         it in with the next call. episode_start: True for those whose episode begins; action_masks: 0 for illegal ones.
         """
-        observations, actions = self._observations, self._actions
-        count = observations.count(observation)
-        n = count or 1
-        rows = np.empty((n, observations.size), np.float32)
-        (observations.write if count else observations.one)(observation, rows)
+        actions = self._actions
+        count, rows = self._rows(observation)
+        n = len(rows)
         if action_masks is not None and actions.options:
             if np.shape(action_masks) not in ((n, actions.options),) + (() if count else ((actions.options,),)):
                 raise ValueError("action_masks has shape %s, not %s" % (np.shape(action_masks), (n, actions.options)))
@@ -1399,6 +1433,41 @@ class PPO:
         )
         action = actions.many(choices, numbers)
         return action if count else action[0], state
+
+    def _rows(self, observation):
+        """How many observations there are, 0 for one without a first dimension, and a row of numbers for each."""
+        observations = self._observations
+        count = observations.count(observation)
+        rows = np.empty((count or 1, observations.size), np.float32)
+        (observations.write if count else observations.one)(observation, rows)
+        return count, rows
+
+    def observation_rows(self, observation):
+        """What an exported policy takes for an observation or an array of them: float32, (observations, numbers of each).
+        layout() says what the numbers are."""
+        return self._rows(observation)[1]
+
+    def actions_of(self, answers):
+        """The environment's actions for what an exported policy answers, an array of them: its output "actions", or what
+        NAME_predict() gives, of one observation or several."""
+        actions = self._actions
+        given = np.asarray(answers)
+        if given.dtype.kind not in "biuf" or not given.size or given.size % actions.width:
+            raise ValueError(
+                "answers are of shape %s and %s, not %d numbers for each action"
+                % (given.shape, given.dtype, actions.width)
+            )
+        rows = given.reshape(-1, actions.width)
+        if actions.kind == "Box":
+            return actions.many(None, rows.astype(np.float32))
+        most = actions.nvec()
+        if not ((rows >= 0) & (rows < most) & (rows == np.floor(rows))).all():
+            raise ValueError("answers are %s, of choices from 0 to %s" % (repr(given)[:60], (most - 1).tolist()))
+        return actions.many(rows.astype(np.int32), None)
+
+    def layout(self):
+        """What an exported policy sees and answers, as a text: the numbers of a row, and what is done with an answer."""
+        return "\n".join(self._observations.layout() + [self._actions.layout()])
 
     def _state(self, state, n):
         """The state of n episodes, as an array of its own; None: they begin."""
@@ -1425,9 +1494,16 @@ class PPO:
 
     def export_onnx(self, path, names="standard", value=False, mask=False):
         """Writes the policy as an ONNX model, for ONNX Runtime, browsers and Unity. Its input "input" takes rows of
-        observations, not normalized; its outputs are "actions", the most likely ones, and "logits", or "mean" and
-        "log_std". names: "ml-agents" has those that Unity expects; value: the critic's value is an output, too; mask:
-        there is an input for illegal actions. examples/companions/ppo_onnx.h lists them."""
+        numbers, not normalized by normalize_obs; its outputs are "actions", the most likely ones, and "logits", or "mean"
+        and "log_std". The policy knows nothing of the environment's spaces, so these are not predict()'s:
+
+            rows = model.observation_rows(obs)                      # a picture first, as channels, height, width, / 255
+            answers = session.run(["actions"], {"input": rows})[0]  # choices from 0 on; ranges of their own are -1 .. 1
+            action = model.actions_of(answers)[0]                   # as predict(obs, deterministic=True)[0]
+
+        layout() says what such a row and an answer are, for a program that has no ppo.py. names: "ml-agents" has those
+        that Unity expects; value: the critic's value is an output, too; mask: there is an input for illegal actions.
+        examples/companions/ppo_onnx.h lists them."""
         if names not in _ONNX_NAMES:
             raise ValueError("names is %r, none of %s" % (names, ", ".join(_ONNX_NAMES)))
         options = (ctypes.c_int * 3)(_ONNX_NAMES.index(names), bool(value), bool(mask))  # a ppo_onnx_options
@@ -1435,16 +1511,19 @@ class PPO:
 
     def export_c(self, path, name="policy"):
         """Writes the policy as a C header for firmware, which needs nothing else: int NAME_predict(const float *obs), and
-        what examples/companions/ppo_export.h lists."""
+        what examples/companions/ppo_export.h lists. obs and the answer are those of export_onnx(), not an environment's:
+        observation_rows() and actions_of() lead from one to the other, layout() says how."""
         _check(_lib().ppo_export_c(self._agent, _text(str(name)), _path(path)))
 
     @classmethod
     def load(
         cls, path, env=None, n_envs=None, verbose=0, seed=None, byte_scale=None, csv=None, tensorboard_log=None, **more
     ):
-        """A policy that save(), build/train or a program with ppo.h has written. Without an environment, predict() takes
-        rows of numbers, and a Box whose numbers have ranges of their own is -1 .. 1. Further keywords are settings that
-        change, none of the network's."""
+        """A policy that save(), build/train or a program with ppo.h has written. The file has no spaces: without env=,
+        predict() takes and answers what an exported policy does, see export_onnx(). Rows of numbers are observed, a
+        picture first, as channels, height, width, divided by 255, and of one choice among several a 1 among 0; choices
+        begin at 0, and a Box whose numbers have ranges of their own is -1 .. 1. With env= these are the environment's,
+        but byte_scale must be given anew if it was. Further keywords are settings that change, none of the network's."""
         self = cls.__new__(cls)
         self._agent = self._description = self._worlds = None
         self.policy_class, self.verbose, self.byte_scale = "MlpPolicy", verbose, byte_scale
