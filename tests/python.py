@@ -3,11 +3,15 @@
 PPO_LIBRARY names the library. Tests beside Gymnasium are in doors_python.py.
 """
 
+import base64
+import contextlib
 import ctypes
 import ctypes.util
+import io
 import json
 import math
 import os
+import pickle
 import re
 import signal
 import struct
@@ -16,11 +20,13 @@ import sys
 import tempfile
 import threading
 import traceback
+import zipfile
 
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "examples", "python"))
+import convert  # noqa: E402
 import ppo  # noqa: E402
 from ppo import PPO, CheckpointCallback, evaluate_policy, make_vec_env  # noqa: E402
 
@@ -989,6 +995,193 @@ def a_file_of_stable_baselines3_is_told_how_to_convert():
     refuses("theirs.safetensors|convert.py", lambda: PPO.load(path))
 
 
+def converted(data, *flags, name="given.zip"):
+    """What convert.py says of a file, and the policy it wrote, or None; there is nothing beside it."""
+    folder = os.path.join(WORK, "convert")
+    os.makedirs(folder, exist_ok=True)
+    source, to = os.path.join(folder, name), os.path.join(folder, "policy.safetensors")
+    if data is not None:
+        open(source, "wb").write(data)
+    said, argv = io.StringIO(), sys.argv
+    sys.argv = ["convert.py", source, "-o", to, *flags]
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            status = convert.main()
+    finally:
+        sys.argv = argv
+    there = os.listdir(folder)
+    policy = tensors(to) if os.path.exists(to) else None
+    for file in there:
+        if os.path.isfile(os.path.join(folder, file)) and file.startswith("policy."):
+            os.remove(os.path.join(folder, file))
+    said = said.getvalue()
+    if status:
+        assert status == 1 and said.count("\n") == 1 and policy is None, said
+        assert not [file for file in there if file.endswith(".tmp")], there
+    return said.strip(), policy
+
+
+def refuses_file(words, data, *flags, **more):
+    said, policy = converted(data, *flags, **more)
+    assert policy is None and all(word in said for word in words.split("|")), "%r does not say %s" % (said, words)
+
+
+def zipped(**members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name.replace("__", "/").replace("_dot_", "."), data)
+    return stream.getvalue()
+
+
+def torch_file(weights):
+    """As torch.save() has it, but that the pickle has numpy's arrays."""
+    return zipped(archive__data_dot_pkl=pickle.dumps(weights))
+
+
+def serialized(thing):
+    return {":serialized:": base64.b64encode(pickle.dumps(thing)).decode()}
+
+
+def sb3_file(parts={}, weights={}, **changes):
+    """A small one of Stable-Baselines3, with changes to its JSON, its weights, its members."""
+    layers = {"mlp_extractor.policy_net.0": (4, 2), "mlp_extractor.value_net.0": (4, 2), "action_net": (3, 4)}
+    arrays = {"value_net.weight": np.ones((1, 4), "f4"), "value_net.bias": np.zeros(1, "f4")}
+    for name, shape in layers.items():
+        arrays.update({name + ".weight": np.ones(shape, "f4"), name + ".bias": np.zeros(shape[0], "f4")})
+    arrays.update(weights)
+    box = Box(-1, 1, (2,))
+    box._shape = (2,)
+    data = {"action_space": serialized(Discrete(3)), "observation_space": serialized(box), "gamma": 0.9}
+    data.update(changes)
+    members = {"data": json.dumps(data), "policy_dot_pth": torch_file(arrays)}
+    return zipped(**dict(members, **parts))
+
+
+def safetensors_file(kind="F32", numbers=lambda a: a.astype("<f4"), **changes):
+    """An actor and a critic of one layer each."""
+    header, data = {}, b""
+    for name, shape in (("actor.0.weight", (2, 3)), ("actor.0.bias", (2,)), ("critic.0.weight", (1, 3))):
+        part = numbers(np.arange(np.prod(shape)).reshape(shape) / 2).tobytes()
+        entry = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}
+        header[name] = dict(entry, **changes) if name == "actor.0.bias" else entry
+        data += part
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+TWO = ("--action-space", "discrete 2")
+
+
+def each_type_of_a_safetensors_file_is_read_or_named():
+    upper = lambda a: (a.astype("<f4").view("<u4") >> 16).astype("<u2")  # bfloat16
+    want = converted(safetensors_file(), *TWO)[1]
+    assert want and len(want) == 4
+    for kind, numbers in (("BF16", upper), ("F16", lambda a: a.astype("<f2")), ("F64", lambda a: a.astype("<f8"))):
+        assert converted(safetensors_file(kind, numbers), *TWO)[1] == want, kind
+    want = converted(safetensors_file(numbers=lambda a: a.astype("i1").astype("<f4")), *TWO)[1]
+    for kind in ("I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"):
+        numbers = lambda a: a.astype("<" + kind.lower()[0] + str(int(kind[1:]) // 8))
+        assert converted(safetensors_file(kind, numbers), *TWO)[1] == want, kind
+    refuses_file("given.zip: actor.0.weight is of the type F8_E4M3|BF16", safetensors_file("F8_E4M3"), *TWO)
+    for changes, words in (
+        ({"shape": [-1]}, "actor.0.bias is not described"),
+        ({"shape": 2}, "actor.0.bias is not described"),
+        ({"dtype": "F64"}, "actor.0.bias has 8 bytes, not the 16"),
+        ({"data_offsets": [24, 40]}, "actor.0.bias has 16 bytes, not the 8"),
+        ({"data_offsets": [-8, 0]}, "actor.0.bias is not described"),
+        ({"data_offsets": [1000, 1008]}, "actor.0.bias has 0 bytes, not the 8"),
+        ({"data_offsets": [24]}, "actor.0.bias is not described"),
+    ):
+        refuses_file(words, safetensors_file(**changes), *TWO)
+
+
+def damaged_files_are_refused_by_one_sentence():
+    whole, plain = sb3_file(), safetensors_file()
+    said, policy = converted(whole)
+    assert policy and not said, said
+    for end in (10, len(whole) // 2, len(whole) - 200, len(whole) - 30, len(whole) - 1):
+        refuses_file("given.zip: this is a .zip whose end is missing", whole[:end], *TWO)
+    at = whole.index(b'"gamma"')
+    refuses_file("given.zip: data in it cannot be read", whole[:at] + b"#" + whole[at + 1 :])  # of another sum
+    refuses_file("given.zip: this is a damaged .zip", whole.replace(b"PK\1\2", b"PK\1\1"))
+    refuses_file("data in it is no JSON object, but a list", sb3_file({"data": "[]"}))
+    for bad in ("{", b"\xff", "[" * 100000):
+        refuses_file("given.zip: data in it is no JSON: ", sb3_file({"data": bad}))
+    refuses_file("policy.pth is no dictionary", sb3_file({"policy_dot_pth": torch_file([1])}))
+    refuses_file("policy.pth is no dictionary", sb3_file({"policy_dot_pth": torch_file({1: 2})}))
+    refuses_file("policy.pth is no dictionary", sb3_file(weights={"value_net.bias": 7}))
+    refuses_file("policy.pth is not a file of PyTorch", sb3_file({"policy_dot_pth": b"x"}))
+    refuses_file("policy.pth cannot be read", sb3_file({"policy_dot_pth": zipped(a__data_dot_pkl=b"\x80\x04junk")}))
+    refuses_file("policy_kwargs is 5, no dictionary", sb3_file(policy_kwargs=5))
+    for bad in ("A", 7):
+        refuses_file("action_space is damaged", sb3_file(action_space={":serialized:": bad}))
+    refuses_file("an action space NoneType is not known", sb3_file(action_space=None))
+    refuses_file("observations of the kind int", sb3_file(observation_space=5))
+    refuses_file("an activation 1 is not known", sb3_file(policy_kwargs={"activation_fn": 1}))
+    refuses_file("given.zip: it is damaged|TypeError", sb3_file(action_space=serialized(Discrete(None))))
+    for name in ("gamma", "vf_coef", "n_steps"):
+        refuses_file("%s is inf, no finite number" % name, sb3_file(**{name: math.inf}))
+    for junk in (b"", b"x", b"PK", b"<html>no file</html>", bytes(100), whole[5:], b"\xff" * 9):
+        refuses_file("given.zip: ", junk, *TWO)
+    for end in (4, 12, 60):
+        assert converted(plain[:end], *TWO)[0].endswith("this is no file of Stable-Baselines3, PyTorch or safetensors")
+    refuses_file("critic.0.weight has 11 bytes, not the 12", plain[:-1], *TWO)
+    refuses_file("there is a b among the weights", sb3_file(weights={"a\nb": np.zeros(1)}))
+    statistics = zipped(x="y")
+    open(os.path.join(WORK, "convert", "stats.pkl"), "wb").write(statistics)
+    stats = os.path.join(WORK, "convert", "stats.pkl")
+    refuses_file("stats.pkl: the pickle of VecNormalize cannot be read", whole, "--normalize", stats)
+    refuses_file("nowhere.pkl: No such file", whole, "--normalize", "nowhere.pkl")
+    refuses_file("nowhere.zip: No such file", None, name="nowhere.zip")
+    rng = np.random.default_rng(1)
+    for data in (whole, plain, torch_file({"actor.0.weight": np.ones((2, 3), "f4")})):
+        for _ in range(60):
+            bad = bytearray(data)
+            for at in rng.integers(0, len(bad), 3):
+                bad[at] = rng.integers(256)
+            said, policy = converted(bytes(bad), *TWO)
+            assert policy or said.startswith("convert.py: " + os.path.join(WORK, "convert", "given.zip: ")), said
+
+
+def action_spaces_are_sizes_and_bounds():
+    kinds = {
+        "discrete": ("", "inf", "2.5", "nan", "0", "-2", "x", "2 3"),
+        "box": ("", "2 -1", "0 -1 1", "2 1 -1", "2 1 1", "2 nan 1", "2.5 -1 1", "inf -1 1"),
+        "multi-discrete": ("", "2,0", "2,2.5", "inf,2"),
+        "multi-binary": ("0", "1.5", "2 2"),
+    }
+    for bad in ["%s %s" % (kind, rest) for kind in kinds for rest in kinds[kind]]:
+        refuses_file('convert.py: --action-space "%s": ' % bad, safetensors_file(), "--action-space", bad)
+    refuses_file("at most 128", safetensors_file(), "--action-space", "multi-binary 129")
+    refuses_file("at most 128", safetensors_file(), "--action-space", "multi-discrete " + ",".join(["2"] * 129))
+    refuses_file("4 outputs|multi-binary 128", safetensors_file(), "--action-space", "multi-binary 128")
+    refuses_file("there is no log_std", safetensors_file(), "--action-space", "box 2 -inf inf")
+    refuses_file("2 outputs|box 200", safetensors_file(), "--action-space", "box 200 -1 1")
+    refuses_file("needs --action-space", safetensors_file())
+    assert "MOST_CHOICES = %d " % ppo._MOST_CHOICES in open(convert.__file__).read()
+
+
+def what_is_converted_goes_where_it_should():
+    folder = os.path.join(WORK, "convert")
+    to = lambda *path: ("-o", os.path.join(folder, *path))
+    assert converted(safetensors_file(), *TWO, *to("new", "deep", "policy.safetensors"))[0] == ""
+    assert os.listdir(os.path.join(folder, "new", "deep")) == ["policy.safetensors"]
+    before = sorted(os.listdir(folder))
+    refuses_file("convert.py: -o %s: this is a folder" % to("new")[1], safetensors_file(), *TWO, *to("new"))
+    os.mkfifo(os.path.join(folder, "pipe"))
+    refuses_file("pipe: this is no plain file", safetensors_file(), *TWO, *to("pipe"))
+    os.remove(os.path.join(folder, "pipe"))
+    refuses_file("convert.py: -o|File exists", safetensors_file(), *TWO, *to("given.zip", "below"))
+    replace = os.replace
+    os.replace = lambda *paths: replace("nowhere", paths[1])  # fails when the numbers are written
+    try:
+        refuses_file("convert.py: -o|No such file", safetensors_file(), *TWO)
+    finally:
+        os.replace = replace
+    assert sorted(os.listdir(folder)) == before
+
+
 def a_seed_repeats_a_training():
     train = lambda seed: weights(
         PPO("MlpPolicy", [CartPole(1, k) for k in range(2)], **dict(SMALL, seed=seed)).learn(200)
@@ -1391,6 +1584,10 @@ ALONE = [
     what_a_schedule_gives_is_a_number_each_time,
     what_was_a_function_is_given_anew_to_a_policy_that_was_loaded,
     a_file_of_stable_baselines3_is_told_how_to_convert,
+    each_type_of_a_safetensors_file_is_read_or_named,
+    damaged_files_are_refused_by_one_sentence,
+    action_spaces_are_sizes_and_bounds,
+    what_is_converted_goes_where_it_should,
     a_seed_repeats_a_training,
     a_policy_is_saved_and_loaded,
     a_policy_is_exported,

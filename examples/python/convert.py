@@ -11,15 +11,18 @@ The first argument is a file of
 
     Stable-Baselines3    model.save(): PPO or A2C with an MlpPolicy, for the action spaces Discrete, MultiDiscrete,
                          MultiBinary and Box, with gSDE or without; VecNormalize's statistics by --normalize
-    PyTorch              torch.save(model.state_dict()), or such weights as .safetensors: an actor and, if there is
-                         one, a critic, made of linear layers with one activation between them
+    PyTorch              torch.save(model.state_dict()), or such weights as .safetensors, in floats of 64, 32 or
+                         16 bits or bfloat16: an actor and, if there is one, a critic, made of linear layers with
+                         one activation between them
 
 and the result is a policy file of ppo.h (ppo_agent_load() reads it). Its probabilities, values and most likely actions
 are those of the original up to rounding. Training starts with new moments of Adam. If actor and critic have hidden
 layers of different widths, the narrower ones are filled up with units of zeros, which change nothing and stay zeros.
+Folders of its path that are missing are made.
 
 Needs numpy, but neither PyTorch nor Stable-Baselines3: their files are pickles, of which only numbers and names are
-read here. Nothing that a file says is executed.
+read here. Nothing that a file says is executed. A file that is damaged, or of another kind, is refused by one sentence,
+which names the file.
 """
 import argparse
 import base64
@@ -39,11 +42,59 @@ class Refused(Exception):
     """One sentence about what cannot be converted."""
 
 
+def of_file(path, function, *arguments):
+    """What the function makes of a file's bytes. Whatever goes wrong becomes a sentence that names the file."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        return function(data, *arguments)
+    except Refused as error:
+        what = str(error)
+    except OSError as error:
+        what = error.strerror or str(error)
+    except Exception as error:  # whatever a damaged file leads to
+        what = f"it is damaged, or of a kind that is not known: {type(error).__name__}: {error}"
+    raise Refused(f"{path}: {' '.join(what.split())[:400]}") from None
+
+
+def open_zip(data, what):
+    try:
+        return zipfile.ZipFile(io.BytesIO(data))
+    except zipfile.BadZipFile as error:
+        raise Refused(f"{what}: {error}") from None
+
+
+def member(archive, name):
+    """A file in a .zip."""
+    try:
+        return archive.read(name)
+    except Exception as error:  # a wrong sum, another compression, a password, an end that is missing
+        raise Refused(f"{name} in it cannot be read: {error}") from None
+
+
+def json_of(data, what):
+    """An object of JSON."""
+    try:
+        found = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{what} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Refused(f"{what} is no JSON object, but a {type(found).__name__}")
+    return found
+
+
 # --- pickles -------------------------------------------------------------------------------------------------------
 
 TYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8", "IntStorage": "<i4",
          "ShortStorage": "<i2", "CharStorage": "<i1", "ByteStorage": "<u1", "BoolStorage": "?"}
+SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
+               "I8": "<i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "?"}
 NUMPY = {"dtype", "ndarray", "_reconstruct", "scalar", "_frombuffer"}
+
+
+def bfloat16(data):
+    """The upper halves of floats."""
+    return (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
 
 
 class Thing:
@@ -99,7 +150,7 @@ class Reader(pickle.Unpickler):
             raise Refused("the pickle refers to something outside of it")
         data = self.archive(f"data/{name}")
         if storage == "BFloat16Storage":
-            return (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+            return bfloat16(data)
         if storage not in TYPES:
             raise Refused(f"tensors of PyTorch's {storage} cannot be read")
         return numpy.frombuffer(data, TYPES[storage])
@@ -127,17 +178,14 @@ def unpickle(data, what, archive=None):
 
 def torch_pickle(data, what):
     """What torch.save() wrote."""
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
-    except zipfile.BadZipFile:
-        raise Refused(f"{what} is not a file of PyTorch 1.6 or later") from None
+    archive = open_zip(data, f"{what} is not a file of PyTorch 1.6 or later")
     names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
     if not names:
         raise Refused(f"{what} has no data.pkl: it is not a file of torch.save()")
     root = names[0][:-len("data.pkl")]
-    if root + "byteorder" in archive.namelist() and archive.read(root + "byteorder") != b"little":
+    if root + "byteorder" in archive.namelist() and member(archive, root + "byteorder") != b"little":
         raise Refused(f"{what} has its bytes in big-endian order")
-    return unpickle(archive.read(names[0]), what, lambda name: archive.read(root + name))
+    return unpickle(member(archive, names[0]), what, lambda name: member(archive, root + name))
 
 
 # --- networks ------------------------------------------------------------------------------------------------------
@@ -192,11 +240,19 @@ def two_options(weight, bias):
     return numpy.stack([0 * weight, weight], 2).reshape(len(weight), -1), numpy.stack([0 * bias, bias], 1).ravel()
 
 
+MOST_CHOICES = 128  # in an action: PPO_MAX_CHOICES of ppo.h
+
+
 class Policy:
     """What goes into the file."""
 
     def __init__(self, space, sizes, bounds=None):
         self.space, self.sizes, self.bounds = space, sizes, bounds
+        choices = sum(sizes) if space == "multi-binary" else len(sizes)  # a box is one
+        if min(sizes, default=0) < 1 or choices > MOST_CHOICES:
+            raise Refused(f"actions are {space} {str(sizes)[:40]}: sizes are 1 or more, choices at most {MOST_CHOICES}")
+        if bounds is not None and not bounds[0] < bounds[1]:
+            raise Refused(f"actions are in a box from {bounds[0]} to {bounds[1]}: the one is not below the other")
         self.arrays, self.texts = {}, {}
         numbers = ",".join(map(str, sizes))
         if space == "box":
@@ -257,9 +313,19 @@ class Policy:
             at += array.nbytes
         header = json.dumps(header, separators=(",", ":")).encode()
         header += b" " * (-len(header) % 8)
-        with open(path + ".tmp", "wb") as out:
-            out.write(struct.pack("<Q", len(header)) + header + b"".join(array.tobytes() for _, array in arrays))
-        os.replace(path + ".tmp", path)
+        if os.path.lexists(path) and not os.path.isfile(path):
+            raise Refused(f"-o {path}: this is {'a folder' if os.path.isdir(path) else 'no plain file'}")
+        part = f"{path}.{os.getpid()}.tmp"
+        try:
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            with open(part, "wb") as out:
+                out.write(struct.pack("<Q", len(header)) + header + b"".join(array.tobytes() for _, array in arrays))
+            os.replace(part, path)
+        except OSError as error:
+            raise Refused(f"-o {path}: {error.strerror or error}") from None
+        finally:
+            if os.path.exists(part):
+                os.remove(part)
 
 
 # --- Stable-Baselines3 ---------------------------------------------------------------------------------------------
@@ -268,7 +334,11 @@ def sb3_field(data, name):
     """An entry of the JSON; what it keeps as a pickle is read from that."""
     value = data.get(name)
     if isinstance(value, dict) and ":serialized:" in value:
-        return unpickle(base64.b64decode(value[":serialized:"]), name)
+        try:
+            data = base64.b64decode(value[":serialized:"])
+        except (TypeError, ValueError) as error:
+            raise Refused(f"{name} is damaged: {error}") from None
+        return unpickle(data, name)
     return value
 
 
@@ -316,6 +386,9 @@ def sb3_settings(data):
     names = {"gamma": "gamma", "gae_lambda": "gae_lambda", "ent_coef": "entropy_coef", "max_grad_norm": "max_grad_norm",
              "n_steps": "rollout_steps", "n_envs": "num_envs", "batch_size": "minibatch_size", "n_epochs": "epochs",
              "target_kl": "target_kl"}
+    for theirs in (*names, "vf_coef"):
+        if isinstance(data.get(theirs), float) and not numpy.isfinite(data[theirs]):
+            raise Refused(f"{theirs} is {data[theirs]}, no finite number")
     texts = {ours: repr(data[theirs]) for theirs, ours in names.items() if isinstance(data.get(theirs), (int, float))}
     if isinstance(data.get("vf_coef"), (int, float)):
         texts["value_coef"] = repr(2.0 * data["vf_coef"])  # of half the mean squared error
@@ -330,16 +403,16 @@ def sb3_settings(data):
     return texts
 
 
-def add_statistics(policy, data, inputs):
+def add_statistics(data, policy):
     """VecNormalize's; its epsilon is added to the variance once and for all."""
-    norm = unpickle(data, "--normalize: the pickle of VecNormalize")
+    norm, inputs = unpickle(data, "the pickle of VecNormalize"), int(policy.texts["observation_size"])
     get = getattr(norm, "fields", {}).get
     if type(norm).__name__ != "VecNormalize":
-        raise Refused(f"--normalize: this is no VecNormalize, but {type(norm).__name__}")
+        raise Refused(f"this is no VecNormalize, but {type(norm).__name__}")
     epsilon, wanted = float(get("epsilon", 1e-8)), []
     if get("norm_obs", True):
         if not isinstance(get("obs_rms"), Thing):
-            raise Refused("--normalize: there are no statistics of one Box of observations")
+            raise Refused("there are no statistics of one Box of observations")
         wanted.append(("obs_norm", get("obs_rms"), inputs))
         policy.texts.update(normalize_obs="yes", clip_obs=repr(float(get("clip_obs", 10.0))))
     if get("norm_reward", True):
@@ -348,10 +421,15 @@ def add_statistics(policy, data, inputs):
     for name, rms, size in wanted:
         mean, var = (numpy.asarray(rms.get(key)).reshape(-1) for key in ("mean", "var"))
         if mean.shape != (size,) or var.shape != (size,):
-            raise Refused(f"--normalize: {mean.size} means, for {size} numbers")
+            raise Refused(f"{mean.size} means, for {size} numbers")
         policy.add(f"{name}.mean", mean, "<f8")
         policy.add(f"{name}.var", var + epsilon, "<f8")
         policy.add(f"{name}.count", numpy.float64(rms.get("count")), "<f8")
+
+
+def are_weights(found):
+    return isinstance(found, dict) and all(
+        isinstance(key, str) and isinstance(array, numpy.ndarray) for key, array in found.items())
 
 
 OTHERS = {"q_net": "DQN, neither PPO nor A2C", "critic.qf0": "SAC, TD3 or DDPG, neither PPO nor A2C",
@@ -361,10 +439,10 @@ OTHERS = {"q_net": "DQN, neither PPO nor A2C", "critic.qf0": "SAC, TD3 or DDPG, 
 KNOWN = re.compile(r"(mlp_extractor\.(shared|policy|value)_net\.\d+|action_net|value_net)\.(weight|bias)|log_std")
 
 
-def convert_sb3(archive, statistics):
-    data = json.loads(archive.read("data"))
-    weights = torch_pickle(archive.read("policy.pth"), "policy.pth")
-    if not isinstance(weights, dict):
+def convert_sb3(archive):
+    data = json_of(member(archive, "data"), "data in it")
+    weights = torch_pickle(member(archive, "policy.pth"), "policy.pth")
+    if not are_weights(weights):
         raise Refused("policy.pth is no dictionary of weights")
     for begin, what in OTHERS.items():
         if any(key.startswith(begin) for key in weights):
@@ -376,11 +454,13 @@ def convert_sb3(archive, statistics):
         if not KNOWN.fullmatch(key):
             raise Refused(f"there is {key} among the weights, which an MlpPolicy does not have")
     kwargs = sb3_field(data, "policy_kwargs") or {}
+    if not isinstance(kwargs, dict):
+        raise Refused(f"policy_kwargs is {kwargs!r}, no dictionary")
     sde = bool(data.get("use_sde"))
     if kwargs.get("use_expln"):
         raise Refused("the standard deviation of gSDE is by expln: ppo.h has exp alone")
     activation = kwargs.get("activation_fn")
-    name = activation.__name__ if activation else "Tanh"
+    name = getattr(activation, "__name__", str(activation)) if activation else "Tanh"
     if name not in ACTIVATIONS:
         raise Refused(f"an activation {name} is not known: {', '.join(ACTIVATIONS)} are")
     policy = sb3_policy(sb3_field(data, "action_space"))
@@ -395,35 +475,52 @@ def convert_sb3(archive, statistics):
         if kwargs.get("squash_output"):
             policy.texts.update(squash="yes", scale_actions="auto")
     policy.texts.update(sb3_settings(data))
-    if statistics:
-        add_statistics(policy, statistics, inputs)
     return policy
 
 
 # --- PyTorch -------------------------------------------------------------------------------------------------------
 
 def read_safetensors(data):
+    nothing = "this is no file of Stable-Baselines3, PyTorch or safetensors"
+    end = 8 + int.from_bytes(data[:8], "little")
+    if not 8 <= end <= len(data):
+        raise Refused(nothing)
+    header = json_of(data[8:end], f"{nothing}: its header")
+    header.pop("__metadata__", None)
+    return {name: safetensor(name, entry, memoryview(data)[end:]) for name, entry in header.items()}
+
+
+def safetensor(name, entry, data):
     try:
-        length = struct.unpack("<Q", data[:8])[0]
-        header = json.loads(data[8:8 + length])
-        kinds = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
-        header.pop("__metadata__", None)
-        return {name: numpy.frombuffer(data[8 + length:][slice(*entry["data_offsets"])], kinds[entry["dtype"]])
-                .reshape(entry["shape"]) for name, entry in header.items()}
-    except (struct.error, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise Refused(f"this is no file of Stable-Baselines3, PyTorch or safetensors: {error}") from None
+        kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        whole = all(type(n) is int and n >= 0 for n in (*shape, begin, end))
+    except (KeyError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise Refused(f"{name} is not described by dtype, shape and data_offsets")
+    if kind not in SAFETENSORS:
+        raise Refused(f"{name} is of the type {kind}: {', '.join(SAFETENSORS)} can be read")
+    size = numpy.dtype(SAFETENSORS[kind]).itemsize
+    for n in shape:
+        size *= n
+    if not begin + size == end <= len(data):
+        raise Refused(f"{name} has {max(min(end, len(data)) - begin, 0)} bytes, not the {size} of its shape")
+    part = data[begin:end]
+    return (bfloat16(part) if kind == "BF16" else numpy.frombuffer(part, SAFETENSORS[kind])).reshape(shape)
 
 
 def parse_space(text):
     kind, _, rest = text.partition(" ")
+    words = rest.replace(",", " ").split()
     try:
-        numbers = [float(x) for x in rest.replace(",", " ").split()]
-        if kind in ("discrete", "multi-binary") and len(numbers) == 1 or kind == "multi-discrete" and numbers:
-            return Policy(kind, [int(n) for n in numbers])
-        if kind == "box" and len(numbers) == 3:
-            return Policy("box", [int(numbers[0])], numbers[1:])
+        if kind in ("discrete", "multi-binary") and len(words) == 1 or kind == "multi-discrete" and words:
+            return Policy(kind, [int(n) for n in words])
+        if kind == "box" and len(words) == 3:
+            return Policy("box", [int(words[0])], [float(x) for x in words[1:]])
     except ValueError:
         pass
+    except Refused as error:
+        raise Refused(f"--action-space \"{text}\": {error}") from None
     raise Refused(f"--action-space \"{text}\": it is like \"discrete 2\", \"box 1 -2 2\", \"multi-discrete 3,2\" or "
                   "\"multi-binary 4\"")
 
@@ -440,12 +537,12 @@ def guess(weights, given, beginnings):
     return None
 
 
-def convert_torch(weights, args, statistics):
+def convert_torch(weights, args, policy):
     for key in ("state_dict", "model_state_dict", "model"):
         weights = weights.get(key, weights) if isinstance(weights, dict) else weights
-    if not isinstance(weights, dict) or not all(isinstance(w, numpy.ndarray) for w in weights.values()):
+    if not are_weights(weights):
         raise Refused("this is no dictionary of tensors: save model.state_dict()")
-    if not args.action_space:
+    if policy is None:
         raise Refused("a file of PyTorch needs --action-space, as \"discrete 2\" or \"box 1 -2 2\"")
     keys = ", ".join(list(weights)[:8])
     actor = guess(weights, args.actor, ("actor", "policy", "pi"))
@@ -454,7 +551,6 @@ def convert_torch(weights, args, statistics):
         raise Refused(f"which layers are the actor's? --actor PREFIX says it; there are {keys}")
     if critic is None and args.critic:
         raise Refused(f"there are no layers {args.critic}.N.weight; there are {keys}")
-    policy = parse_space(args.action_space)
     layers = linear_layers(weights, actor)
     values = linear_layers(weights, critic) if critic else [(0 * w, 0 * b) for w, b in layers]
     if not critic:  # one that expects 0, as wide as the actor
@@ -473,14 +569,23 @@ def convert_torch(weights, args, statistics):
     rest = [k for k in weights if k != key and k.rpartition(".")[0].rstrip("0123456789").rstrip(".") not in used + [""]]
     if rest:
         print(f"convert.py: not used: {', '.join(rest)}", file=sys.stderr)
-    if statistics:
-        add_statistics(policy, statistics, inputs)
     return policy
 
 
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
+def convert(data, args, space):
+    """A policy of a file's bytes; space: of the command line, or None."""
+    if not zipfile.is_zipfile(io.BytesIO(data)):
+        if data[:1] == b"\x80":
+            raise Refused("this is a pickle, but not of PyTorch 1.6 or later")
+        if data[:2] == b"PK":
+            raise Refused("this is a .zip whose end is missing or damaged")
+        return convert_torch(read_safetensors(data), args, space)
+    archive = open_zip(data, "this is a damaged .zip")
+    if min((entry.header_offset for entry in archive.infolist()), default=0):  # what was found is a .zip in a .zip
+        raise Refused("this is a .zip whose end is missing or damaged")
+    if {"data", "policy.pth"} <= set(archive.namelist()):
+        return convert_sb3(archive)
+    return convert_torch(torch_pickle(data, "the file"), args, space)
 
 
 def main():
@@ -498,22 +603,13 @@ def main():
     torch.add_argument("--scale-actions", action="store_true", help="of a box: the actor's -1..1 is mapped to it")
     args = parser.parse_args()
     try:
-        data = read(args.model)
-        statistics = read(args.normalize) if args.normalize else None
-        if not zipfile.is_zipfile(io.BytesIO(data)):
-            if data[:1] == b"\x80":
-                raise Refused("this is a pickle, but not of PyTorch 1.6 or later")
-            policy = convert_torch(read_safetensors(data), args, statistics)
-        else:
-            archive = zipfile.ZipFile(io.BytesIO(data))
-            if {"data", "policy.pth"} <= set(archive.namelist()):
-                policy = convert_sb3(archive, statistics)
-            else:
-                policy = convert_torch(torch_pickle(data, "the file"), args, statistics)
+        policy = of_file(args.model, convert, args, parse_space(args.action_space) if args.action_space else None)
+        if args.normalize:
+            of_file(args.normalize, add_statistics, policy)
         policy.texts["environment"] = args.env[:63]
         policy.write(args.output)
-    except (Refused, OSError) as error:
-        print(f"convert.py: {args.model}: {error}", file=sys.stderr)
+    except Refused as error:
+        print(f"convert.py: {error}", file=sys.stderr)
         return 1
     print(f"{args.output}: {policy.texts['observation_size']} observed, {policy.texts['action_space']}, "
           f"hidden {policy.texts['hidden']}")
