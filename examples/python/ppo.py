@@ -596,7 +596,8 @@ class _Observations:
             return shape[0]
         if shape == (tuple(space.shape) if dimensions else ()):
             return 0
-        raise _Unfit("the %s has shape %s, not %s" % (_named(keys), shape, tuple(space.shape)))
+        hint = ": PPO.load(path, env=...) knows the space" if isinstance(space, _Numbers) else ""
+        raise _Unfit("the %s has shape %s, not %s%s" % (_named(keys), shape, tuple(space.shape), hint))
 
 
 def _sizes(space):
