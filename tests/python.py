@@ -1011,6 +1011,8 @@ def converted(data, *flags, name="given.zip"):
         sys.argv = argv
     there = os.listdir(folder)
     policy = tensors(to) if os.path.exists(to) else None
+    if policy:
+        PPO.load(to)  # ppo.h takes what was written
     for file in there:
         if os.path.isfile(os.path.join(folder, file)) and file.startswith("policy."):
             os.remove(os.path.join(folder, file))
@@ -1120,8 +1122,6 @@ def damaged_files_are_refused_by_one_sentence():
     refuses_file("observations of the kind int", sb3_file(observation_space=5))
     refuses_file("an activation 1 is not known", sb3_file(policy_kwargs={"activation_fn": 1}))
     refuses_file("given.zip: it is damaged|TypeError", sb3_file(action_space=serialized(Discrete(None))))
-    for name in ("gamma", "vf_coef", "n_steps"):
-        refuses_file("%s is inf, no finite number" % name, sb3_file(**{name: math.inf}))
     for junk in (b"", b"x", b"PK", b"<html>no file</html>", bytes(100), whole[5:], b"\xff" * 9):
         refuses_file("given.zip: ", junk, *TWO)
     for end in (4, 12, 60):
@@ -1160,6 +1160,50 @@ def action_spaces_are_sizes_and_bounds():
     refuses_file("2 outputs|box 200", safetensors_file(), "--action-space", "box 200 -1 1")
     refuses_file("needs --action-space", safetensors_file())
     assert "MOST_CHOICES = %d " % ppo._MOST_CHOICES in open(convert.__file__).read()
+
+
+def settings_that_are_converted_are_those_that_ppo_h_takes():
+    name, ends = (ctypes.c_char_p * 5)(), (ctypes.c_double * 2)()
+    number, seen = 0, 0
+    while not ppo._lib().ppo_flat_setting(number, name, ends, None):
+        if name[0].decode() in convert.RANGES:
+            least, most = convert.RANGES[name[0].decode()]
+            assert [least, most] == list(ends) and isinstance(least, int) == (name[1] == b"int"), name[0]
+            seen += 1
+        number += 1
+    assert seen == len(convert.RANGES)
+    for change, words in (
+        ({"gamma": 5}, "gamma would be 5, in ppo.h it is from 0.0 to 1.0"),
+        ({"gamma": math.nan}, "gamma would be nan"),
+        ({"vf_coef": math.inf}, "value_coef would be inf"),
+        ({"n_steps": 0}, "rollout_steps would be 0, in ppo.h it is a whole number from 1"),
+        ({"n_steps": 2.5}, "rollout_steps would be 2.5"),
+        ({"batch_size": 10**12}, "minibatch_size would be 1000000000000"),
+        ({"learning_rate": -1.0}, "learning_rate would be -1.0"),
+    ):
+        refuses_file("given.zip: " + words, sb3_file(**change))
+    rate = serialized(np.float64(0.25))
+    for change in ({"clip_range": 3.0}, {"n_steps": 64.0}, {"gamma": 1}, {"learning_rate": rate}):
+        assert converted(sb3_file(**change))[1], change
+    rms = lambda n: Values(mean=np.zeros(n), var=np.ones(n), count=1.0)
+    path = os.path.join(WORK, "convert", "stats.pkl")
+    for limit in (math.inf, 5.0):
+        norm = VecNormalize(obs_rms=rms(2), ret_rms=rms(1), clip_obs=limit, clip_reward=limit)
+        pickle.dump(norm, open(path, "wb"))
+        assert "obs_norm.mean" in converted(sb3_file(), "--normalize", path)[1]
+    pickle.dump(VecNormalize(obs_rms=rms(2), ret_rms=rms(1), clip_obs=0.0), open(path, "wb"))
+    refuses_file("stats.pkl: clip_obs would be 0.0", sb3_file(), "--normalize", path)
+
+
+class Values:
+    """What has these fields, for a pickle."""
+
+    def __init__(self, **fields):
+        vars(self).update(fields)
+
+
+class VecNormalize(Values):
+    pass
 
 
 def what_is_converted_goes_where_it_should():
@@ -1589,6 +1633,7 @@ ALONE = [
     each_type_of_a_safetensors_file_is_read_or_named,
     damaged_files_are_refused_by_one_sentence,
     action_spaces_are_sizes_and_bounds,
+    settings_that_are_converted_are_those_that_ppo_h_takes,
     what_is_converted_goes_where_it_should,
     a_seed_repeats_a_training,
     a_policy_is_saved_and_loaded,

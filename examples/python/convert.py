@@ -381,21 +381,36 @@ def sb3_schedule(value):
     return value if isinstance(value, (int, float)) else None
 
 
+# What ppo.h's settings may be; those without a point are whole numbers.
+RANGES = {"rollout_steps": (1, 16777216), "num_envs": (1, 65536), "minibatch_size": (0, 1073741824),
+          "epochs": (1, 10000), "gsde_steps": (0, 16777216), "gamma": (0.0, 1.0), "gae_lambda": (0.0, 1.0),
+          "entropy_coef": (0.0, 1e6), "value_coef": (0.0, 1e20), "max_grad_norm": (0.0, 1e20), "target_kl": (0.0, 1e6),
+          "learning_rate": (0.0, 10.0), "clip_low": (0.0, 1.0), "clip_high": (0.0, 1e6), "clip_obs": (1e-6, 1e6),
+          "clip_reward": (1e-6, 1e6)}
+
+
+def setting(name, value):
+    """A number as a policy's file has it."""
+    least, most = RANGES[name]
+    whole = isinstance(least, int)
+    if not least <= value <= most or (whole and value != int(value)):
+        raise Refused(f"{name} would be {value}, in ppo.h it is {'a whole number ' * whole}from {least} to {most}")
+    return repr(type(least)(value))
+
+
 def sb3_settings(data):
     """What ppo.h calls the settings of the training."""
     names = {"gamma": "gamma", "gae_lambda": "gae_lambda", "ent_coef": "entropy_coef", "max_grad_norm": "max_grad_norm",
              "n_steps": "rollout_steps", "n_envs": "num_envs", "batch_size": "minibatch_size", "n_epochs": "epochs",
              "target_kl": "target_kl"}
-    for theirs in (*names, "vf_coef"):
-        if isinstance(data.get(theirs), float) and not numpy.isfinite(data[theirs]):
-            raise Refused(f"{theirs} is {data[theirs]}, no finite number")
-    texts = {ours: repr(data[theirs]) for theirs, ours in names.items() if isinstance(data.get(theirs), (int, float))}
+    numbers = {ours: data[theirs] for theirs, ours in names.items() if isinstance(data.get(theirs), (int, float))}
     if isinstance(data.get("vf_coef"), (int, float)):
-        texts["value_coef"] = repr(2.0 * data["vf_coef"])  # of half the mean squared error
+        numbers["value_coef"] = 2.0 * data["vf_coef"]  # of half the mean squared error
     for theirs, ours in (("learning_rate", ["learning_rate"]), ("clip_range", ["clip_low", "clip_high"])):
         number = sb3_schedule(sb3_field(data, theirs))
         if number is not None:
-            texts.update({name: repr(number) for name in ours})
+            numbers.update({name: min(number, 1.0) if name == "clip_low" else number for name in ours})
+    texts = {name: setting(name, number) for name, number in numbers.items()}
     texts["learning_rate_schedule"] = "constant"
     if "n_epochs" not in data:  # A2C: one step on the whole rollout
         texts.update(epochs="1", minibatch_size="0",
@@ -410,14 +425,15 @@ def add_statistics(data, policy):
     if type(norm).__name__ != "VecNormalize":
         raise Refused(f"this is no VecNormalize, but {type(norm).__name__}")
     epsilon, wanted = float(get("epsilon", 1e-8)), []
+    limit = lambda name: setting(name, min(float(get(name, 10.0)), RANGES[name][1]))  # often it is infinite
     if get("norm_obs", True):
         if not isinstance(get("obs_rms"), Thing):
             raise Refused("there are no statistics of one Box of observations")
         wanted.append(("obs_norm", get("obs_rms"), inputs))
-        policy.texts.update(normalize_obs="yes", clip_obs=repr(float(get("clip_obs", 10.0))))
+        policy.texts.update(normalize_obs="yes", clip_obs=limit("clip_obs"))
     if get("norm_reward", True):
         wanted.append(("return_norm", get("ret_rms"), 1))
-        policy.texts.update(normalize_reward="yes", clip_reward=repr(float(get("clip_reward", 10.0))))
+        policy.texts.update(normalize_reward="yes", clip_reward=limit("clip_reward"))
     for name, rms, size in wanted:
         mean, var = (numpy.asarray(rms.get(key)).reshape(-1) for key in ("mean", "var"))
         if mean.shape != (size,) or var.shape != (size,):
@@ -471,7 +487,7 @@ def convert_sb3(archive):
     if policy.space == "box":
         policy.add_log_std(weights["log_std"], sde)
         if sde:
-            policy.texts.update(gsde="yes", gsde_steps=max(0, data.get("sde_sample_freq", 0)))
+            policy.texts.update(gsde="yes", gsde_steps=setting("gsde_steps", max(0, data.get("sde_sample_freq", 0))))
         if kwargs.get("squash_output"):
             policy.texts.update(squash="yes", scale_actions="auto")
     policy.texts.update(sb3_settings(data))
