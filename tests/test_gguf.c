@@ -559,7 +559,10 @@ static void merges_follow_from_the_scores_of_pieces(void **state) {
     scores[11] = -11, scores[10] = -13; /* that of another of as many bytes */
     write_pieces(1, 0);
     refuses_tokenizer("same score");
-    scores[10] = -10;
+    scores[10] = -10, scores[12] = -9; /* of one that begins alike */
+    write_pieces(1, 0);
+    refuses_tokenizer("same score|open: \342\226\201t");
+    scores[12] = -12;
     char *long_one = (char *)malloc(514);
     memset(long_one, 'a', 513), long_one[513] = 0;
     pieces[13] = long_one;
@@ -627,6 +630,14 @@ static void pieces_of_any_form_are_read_and_written(void **state) {
         }
     }
     more_key = NULL;
+    ppo_tokenizer *tok = NULL;
+    char *whole = NULL; /* with the longest left part first, as transformers has them */
+    assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+    assert_ok(ppo_tokenizer_save(tok, "tokenizer.json"));
+    assert_ok(ppo_text_load("tokenizer.json", &whole, NULL));
+    assert_non_null(strstr(whole, "[\"\342\226\201th\", \"e\"], [\"\342\226\201t\", \"he\"]"));
+    ppo_text_free(whole);
+    ppo_tokenizer_free(tok);
     pieces[12] = "\342\226\201c", pieces[13] = "ea", pieces[15] = "[x]";
     ppo_lm_free(lm);
 }

@@ -1023,8 +1023,9 @@ static void ppo__gguf_add_int(ppo__gguf_json *json, int number) {
 
 /* A tokenizer while it is read. */
 typedef struct ppo__gguf_merge {
-    int left, right, bytes; /* tokens; of the left one's text */
-    double score;           /* of what they become */
+    int left, right, into; /* tokens, and the one that they become */
+    int bytes;             /* of the left text */
+    double score;          /* of the one */
 } ppo__gguf_merge;
 
 typedef struct ppo__gguf_vocab {
@@ -1175,8 +1176,7 @@ static void ppo__gguf_write_json(ppo__gguf_json *json, const ppo__gguf_vocab *v)
 static int ppo__gguf_by_score(const void *a, const void *b) {
     const ppo__gguf_merge *x = (const ppo__gguf_merge *)a, *y = (const ppo__gguf_merge *)b;
     if (x->score != y->score) return x->score > y->score ? -1 : 1;
-    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-    return x->left < y->left ? -1 : 1;
+    return x->bytes != y->bytes ? y->bytes - x->bytes : x->into - y->into;
 }
 
 /* The merges that the scores of SentencePiece's pieces stand for: each pair of pieces that is a piece. */
@@ -1203,7 +1203,7 @@ static void ppo__gguf_make_merges(ppo__gguf *g, ppo__gguf_vocab *v, const double
                 if (a < 0 || b < 0 || strncmp(v->texts[a], text, k) || v->texts[a][k] ||
                     strcmp(v->texts[b], text + k))
                     continue;
-                const ppo__gguf_merge merge = {a, b, (int)k, scores[t]};
+                const ppo__gguf_merge merge = {a, b, t, (int)k, scores[t]};
                 if (pass) v->made[v->made_count] = merge;
                 ++v->made_count;
             }
@@ -1213,12 +1213,9 @@ static void ppo__gguf_make_merges(ppo__gguf *g, ppo__gguf_vocab *v, const double
     qsort(v->made, (size_t)v->made_count, sizeof *v->made, ppo__gguf_by_score);
     for (int k = 1; k < v->made_count; ++k) {
         const ppo__gguf_merge *x = &v->made[k - 1], *y = &v->made[k];
-        const size_t n = strlen(v->texts[x->left]) + strlen(v->texts[x->right]),
-                     m = strlen(v->texts[y->left]) + strlen(v->texts[y->right]);
-        if (x->score == y->score &&
-            (n != m || strncmp(v->texts[x->left], v->texts[y->left], (size_t)y->bytes)))
+        if (x->score == y->score && x->into != y->into)
             ppo__gguf_fail(g, "two tokens have the same score, which leaves the order of merges open: ",
-                           v->texts[x->left]);
+                           v->texts[x->into]);
     }
 }
 
