@@ -276,7 +276,7 @@ static void ppo__plain_template(const char *text, char *out) {
     int after = 0; /* '-': the last tag takes the spaces after it, '%': one line break */
     while (*text) {
         const char *tag = text;
-        while (*tag && !(tag[0] == '{' && tag[1] && strchr("{%#", tag[1]))) ++tag;
+        while (*tag && !(tag[0] == '{' && strspn(tag + 1, "{%#"))) ++tag;
         const char *end = tag, *line;
         while (after == '-' && text < tag && strchr(" \t\r\n", *text)) ++text;
         if (after == '%' && text < tag && *text == '\n') ++text;

@@ -788,7 +788,6 @@ static ppo_status ppo__gguf_find_scaling(ppo__gguf *g, ppo_lm_config *c) {
     unsigned char *raw = PPO__ARRAY(&g->memory, unsigned char, 4 * (size_t)n);
     if (!factors || !raw) return g->status = PPO_ERROR_MEMORY;
     if ((g->status = ppo__gguf_fetch(g, tensor, 0, 1, n, factors, raw)) != PPO_OK) return g->status;
-    const ppo_lm_config plain = *c;
     tensor->taken = 1;
     c->rotary_size = 2 * n;
     c->rope_scaling = PPO_ROPE_LLAMA3;
@@ -809,7 +808,6 @@ static ppo_status ppo__gguf_find_scaling(ppo__gguf *g, ppo_lm_config *c) {
         c->rope_high = (float)(range - start * range);
     }
     const int fits = most > 0 && c->rope_low < c->rope_high && ppo__gguf_factors_fit(c, factors);
-    c->rotary_size = plain.rotary_size;
     return fits ? PPO_OK
                 : ppo__gguf_fail(g, "its factors are not those of Llama 3's scaling: ", tensor->name);
 }

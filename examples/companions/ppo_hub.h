@@ -1963,7 +1963,6 @@ static ppo_status ppo__config_read(ppo_tokenizer *tok, const char *folder) {
             rules->template_of_chat = ppo__json_text(&json, item, "template");
     }
     ppo_status status = json.status ? json.status : ppo__arena_status(&tok->memory);
-    if (!status) status = ppo__arena_status(&memory);
     if (!status) status = ppo_text_load(jinja, &text, NULL);
     if (!status && text) rules->template_of_chat = ppo__text_copy(&tok->memory, text);
     if (!status) status = ppo__arena_status(&tok->memory);
@@ -3857,8 +3856,7 @@ static ppo_status ppo__hub_check_settings(const ppo_lm_config *c) {
     }
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
-        int expressed = !strcmp(field, "score") || !strcmp(field, "seed");
-        expressed |= !strcmp(field, "rotary_size") && c->rotary_size == c->head_size;
+        int expressed = !strcmp(field, "rotary_size") && c->rotary_size == c->head_size;
         expressed |= !strcmp(field, "nope_layers") && ppo__family_is(c, "smollm3");
         expressed |= !strcmp(field, "window_layers") &&
                      !ppo__family_is(c, "phi3"); /* of no meaning without a window */
@@ -4455,7 +4453,7 @@ static ppo_status ppo__add_chat_line(ppo__line_reader *lines, ppo_tokens *to, in
     int same = 0; /* an answer with a thought does not begin as one without */
     while (same < given && whole[same] == prompt_tokens[same]) ++same;
     to->prompt[to->count - 1] = same;
-    return status;
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_tokens_add_written(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
