@@ -404,6 +404,11 @@ static void a_special_token_takes_the_spaces_beside_it(void **state) {
     let_strip("<|end|>", "lstrip");
     assert_ok(ppo_tokenizer_load("chat", &tok));
     assert_string_equal(text_of(tok, PPO_CHAT_PHI3, said, 1, 1), "<|user|>a b<|end|><|assistant|>");
+    ppo_tokenizer_free(tok), tok = NULL;
+    let_strip("<|im_start|>", "rstrip"); /* only what follows it, which is the role */
+    assert_ok(ppo_tokenizer_load("chat", &tok));
+    assert_string_equal(text_of(tok, PPO_CHATML, said, 2, 0),
+                        "<|im_start|>user\n  a b \n<|im_end|>\n<|im_start|>assistant\n\n c <|im_end|>\n");
     ppo_tokenizer_free(tok);
 }
 

@@ -75,18 +75,26 @@ static void put_floats(const float *x, int n) {
     }
 }
 
-/* A value by its form: "7" is a whole number, "-2" one with a sign, "1.5" a float, "[" an empty list of numbers, "[]" of
-   texts, "[7" or "[x" a list of one; all else is a text. */
+/* A value by its form: "7" is a whole number, "-2" one with a sign, "1.5" a float, "1.5e0" a double, "[" an empty list of
+   numbers, "[]" of texts, "[7" or "[x" a list of one; all else is a text. */
 static void put_value(const char *key, const char *value) {
     const int list = *value == '[', empty = list && (!value[1] || value[1] == ']');
     const char *one = value + list;
-    const int kind = !strchr("-0123456789", *one) ? 8 : strchr(one, '.') ? 6 : *one == '-' ? 5 : 4;
-    const float number = (float)atof(one);
+    const int kind = !strchr("-0123456789", *one) ? 8
+                     : strchr(one, 'e')           ? 12
+                     : strchr(one, '.')           ? 6
+                     : *one == '-'                ? 5
+                                                  : 4;
+    const double exact = atof(one);
+    const float number = (float)exact;
+    uint64_t bits;
+    memcpy(&bits, &exact, sizeof bits);
     put_key(key, list ? 9 : kind);
     if (list) put_whole((uint64_t)kind, 4), put_whole(!empty, 8);
     if (empty) return;
     if (kind == 8) put_text(one);
     else if (kind == 6) put_floats(&number, 1);
+    else if (kind == 12) put_whole(bits, 8);
     else put_whole((uint64_t)strtoll(one, NULL, 10), 4);
 }
 
@@ -368,6 +376,13 @@ static void models_of_every_family_are_read_back_to_the_bit(void **state) {
     }
 }
 
+/* Of the file in `bytes`. */
+static int number_of(const char *key) {
+    const unsigned char *at = find(key, strlen(key)) + strlen(key);
+    assert_true(at[0] == 4 && !at[6] && !at[7]);
+    return at[4] + at[5] * 256;
+}
+
 /* What a file says of its type, by llama.cpp's numbers, and only of settings that its family has. */
 static void a_file_has_the_keys_of_its_family_and_the_number_of_its_type(void **state) {
     (void)state;
@@ -375,7 +390,7 @@ static void a_file_has_the_keys_of_its_family_and_the_number_of_its_type(void **
         ppo_gguf_type type;
         int number;
     } types[] = {{PPO_GGUF_F32, 0}, {PPO_GGUF_F16, 1}, {PPO_GGUF_Q8_0, 7}, {PPO_GGUF_BF16, 32}};
-    static const char key[] = "general.file_type";
+    static const char type[] = "general.type\10\0\0\0\5\0\0\0\0\0\0\0model";
     static const char *const few[] = {"rope.freq_base_swa", "attention.sliding_window", "attention.scale",
                                       "embedding_scale",    "residual_scale",           "logit_scale"};
     static const char of[3][8] = {"000000", "110000", "001111"};
@@ -383,9 +398,10 @@ static void a_file_has_the_keys_of_its_family_and_the_number_of_its_type(void **
     for (int k = 0; k < COUNT(types); k++) {
         assert_ok(ppo_gguf_save(lm, NULL, NULL, types[k].type, "b.gguf"));
         take_file("b.gguf");
-        const unsigned char *at = find(key, sizeof key - 1) + sizeof key - 1;
-        assert_int_equal(at[0], 4);
-        assert_int_equal(at[4], types[k].number);
+        assert_int_equal(number_of("general.file_type"), types[k].number);
+        assert_int_equal(number_of("general.quantization_version"), 2);
+        assert_int_equal(number_of("llama.vocab_size"), lm->config.vocab);
+        find(type, sizeof type - 1);
     }
     ppo_lm_free(lm);
     for (int k = 0; k < 3; k++) {
@@ -563,6 +579,13 @@ static void merges_follow_from_the_scores_of_pieces(void **state) {
     write_pieces(1, 0);
     refuses_tokenizer("same score|open: \342\226\201t");
     scores[12] = -12;
+    for (int k = 0; k < 2; k++) { /* a part has the hash of a piece, but is none */
+        pieces[12] = "7mohtcOFVz", pieces[13] = k ? "tc1E51sSEyx" : "c1E51sSEyxt";
+        write_pieces(1, 0);
+        assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+        ppo_tokenizer_free(tok);
+    }
+    pieces[12] = "\342\226\201c";
     char *long_one = (char *)malloc(514);
     memset(long_one, 'a', 513), long_one[513] = 0;
     pieces[13] = long_one;
@@ -1287,6 +1310,35 @@ static void ends_are_told_once_and_as_far_as_there_is_room(void **state) {
     }
 }
 
+/* A number with all bits set, and a list that ends with the file. */
+static void numbers_and_lists_of_every_type_are_read(void **state) {
+    (void)state;
+    static const char eos[] = "tokenizer.ggml.eos_token_id";
+    static const int last[] = {255, -1, 65535, -1, 0, -1, 0, 255, 0, 0, 0, -1, 0}; /* 0: no token's number */
+    static char row[256 / 32 * 34];
+    ppo_lm *lm = NULL;
+    for (int kind = 0; kind < COUNT(sizes); kind++) {
+        int ends[1] = {-1}, n = 0;
+        if (kind == 9) continue;
+        begin(0, 3);
+        put_string("general.architecture", "llama");
+        if (kind == 8) put_string(eos, "7");
+        else put_key(eos, kind), put_whole(UINT64_MAX, sizes[kind]);
+        put_key("list", 9), put_whole((uint64_t)kind, 4), put_whole(64, 8);
+        for (int k = 0; k < 64; k++) put_whole(0, kind == 8 ? 8 : sizes[kind]);
+        write_bytes("a.gguf");
+        if (!last[kind])
+            assert_fails(ppo_lm_load_ends("a.gguf", ends, 1, &n), PPO_ERROR_FILE, "no whole number");
+        else assert_ok(ppo_lm_load_ends("a.gguf", ends, 1, &n));
+        assert_int_equal(n, last[kind] > 0);
+        if (n) assert_int_equal(ends[0], last[kind]);
+    }
+    write_kind(8, row, sizeof row, "llama.rope.freq_base", "2.5e4");
+    assert_ok(ppo_lm_load("a.gguf", &lm));
+    assert_true(lm->config.rope_theta == 25000);
+    ppo_lm_free(lm);
+}
+
 static ppo_status read_and_write(void *user) {
     ppo_tokenizer *tok = NULL;
     ppo_lm *lm = NULL;
@@ -1354,6 +1406,7 @@ int main(void) {
         TEST(rows_of_zeros_and_vectors_of_one_row_are_read),
         TEST(factors_that_are_not_llama_3s_are_refused),
         TEST(ends_are_told_once_and_as_far_as_there_is_room),
+        TEST(numbers_and_lists_of_every_type_are_read),
         TEST(every_failing_allocation_is_reported_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -235,6 +235,7 @@ static void words_are_those_of_the_expression(void **state) {
         "[a][\n][b][\n\n][\n][c][ ][\t][d][\t\n ][ e][\r\n]",
         "[gr\303\266\303\237e][ \303\251t\303\251]['s][ \342\200\246][1][\360\237\230\200][x]",
         "[\377][a][\302\240][b][ \377\377][c][ \302\262\331\243]", /* a byte that is not UTF-8 */
+        "[a][\302\205][\302\205][b]",                              /* a space beyond Zs, Zl and Zp */
         "[a][ ][ b]",
         "[a][   ][ b][  ]",
         "[a][ ]",
@@ -1089,7 +1090,8 @@ static void chats_are_those_of_the_hubs_templates(void **state) {
         assert_fails(ppo_tokens_add_chat(&tokens, tok, form == PPO_CHAT_ZEPHYR ? PPO_CHATML : PPO_CHAT_ZEPHYR,
                                          messages, 1, 0),
                      PPO_ERROR_ARGUMENT, "no token \"");
-        assert_fails(ppo_tokens_add_chat(&tokens, tok, PPO_CHAT_FORMS, messages, 1, 0), PPO_ERROR_ARGUMENT, "form 19");
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, PPO_CHAT_FORMS, messages, 1, 0), PPO_ERROR_ARGUMENT,
+                     "form 19");
         assert_fails(ppo_tokens_add_chat(&tokens, tok, form, messages, -1, 0), PPO_ERROR_ARGUMENT,
                      "-1 messages");
         assert_fails(ppo_tokens_add_chat(&tokens, tok, form, NULL, 1, 0), PPO_ERROR_ARGUMENT, "NULL");
@@ -1400,7 +1402,9 @@ static ppo_status use_hub(void *user) {
     ppo_message message = {"user", "e\314\201  a"};
     const char *text = " ab  ab\314\210 c";
     ppo_status status = ppo_tokenizer_load(HUB, &tok);
-    if (!status) status = ppo_encode_as(tok, PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS, text, strlen(text), NULL, 0, NULL);
+    if (!status)
+        status =
+            ppo_encode_as(tok, PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS, text, strlen(text), NULL, 0, NULL);
     if (!status) status = ppo_tokens_add_text(&tokens, tok, -1, text, text, -1);
     if (!status) status = ppo_tokens_add_chat(&tokens, tok, *(int *)user, &message, 1, 0);
     if (!status) status = ppo_tokenizer_save(tok, PATH);

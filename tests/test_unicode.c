@@ -470,6 +470,9 @@ static void unigram_takes_the_pieces_with_the_highest_sum(void **state) {
         assert_ok(ppo_encode(tok, cases[k].text, strlen(cases[k].text), tokens, COUNT(tokens), &count));
         for (int i = 0; i < count; i++) assert_int_equal(tokens[i], cases[k].tokens[i]);
         assert_int_equal(cases[k].tokens[count], -1);
+        count = 0;
+        for (const char *at = cases[k].vocab; *at; at++) count += *at == '[';
+        assert_int_equal(ppo_tokenizer_vocab(tok), count);
         ppo_tokenizer_free(tok);
     }
 }
