@@ -45,14 +45,21 @@ static void all(float mean, float std, float narrow) {
     feature[0] = feature[1] = spread(mean, std), feature[2] = spread(0, narrow);
 }
 
-static const char *shown(void) {
-    const ppo__symptom found = ppo__diagnose(&signs, 0);
-    return found.row < 0 ? "" : found.name;
+/* The symptoms that are causes; all others are effects. */
+static int is_cause(const char *name) {
+    static const char *const causes[] = {"obs-constant", "obs-far", "obs-memory", "obs-tiny",
+                                         "obs-small",    "box-far", "std-small",  "reward-none",
+                                         "reward-large", "no-end",  "in-step"};
+    for (int i = 0; i < COUNT(causes); i++)
+        if (!strcmp(name, causes[i])) return 1;
+    return 0;
 }
 
 static void check_shown(const char *name, const char *change, int line) {
-    if (!strcmp(shown(), name)) return;
-    print_error("%s: \"%s\" is shown, not \"%s\"\n", change, shown(), name);
+    const ppo__symptom found = ppo__diagnose(&signs, 0);
+    const char *shown = found.row < 0 ? "" : found.name;
+    if (!strcmp(shown, name) && found.effect == (*name && !is_cause(name))) return;
+    print_error("%s: \"%s\" is shown, effect %d, not \"%s\"\n", change, shown, found.effect, name);
     _fail(__FILE__, line);
 }
 /* Of a sound run with this change, the symptom that is shown ("": none). */
@@ -146,7 +153,7 @@ static void rewards_and_ends_that_are_missing_are_told(void **state) {
     (void)state;
     BETWEEN("reward-none", signs.paid = 1, signs.paid = 0);
     BETWEEN("reward-large", signs.largest = 1e6, signs.largest = 1.01e6);
-    BETWEEN("reward-large", (signs.target = 9.9e11, plays()), (signs.target = 1.02e12, plays()));
+    BETWEEN("reward-large", (signs.target = 1e12, plays()), (signs.target = 1.02e12, plays()));
     SHOWS("", (signs.largest = 1e9, config.normalize_reward = 1));
     SHOWS("", signs.target = 1e13); /* of a critic, not of returns */
     BETWEEN("no-end", (env.max_steps = 0, signs.ends = 0, signs.steps = 1000.0 * config.num_envs - 1),
