@@ -923,20 +923,25 @@ static void a_closed_door_is_told_from_a_missing_one(void **state) {
     (void)state;
     ppo_log *log = NULL;
     int root = geteuid() == 0; /* who may write anywhere */
-    ppo_status status[2];
-    char text[2][256];
+    static const char *const paths[] = {"closed/a.csv", "closed/b/c/a.csv", "unread.csv"};
+    ppo_status status[3];
+    char text[3][256];
     mkdir(in_folder("closed"), 0555);
     chmod(folder, 0755);
+    spit(in_folder("unread.csv"), "x");
+    chmod(in_folder("unread.csv"), 0200);
     if (root && seteuid(65534) != 0) skip();
-    for (int i = 0; i < 2; i++) {
-        status[i] = ppo_log_open(in_folder(i ? "closed/b/c/a.csv" : "closed/a.csv"), NULL, 0, &log);
+    for (int i = 0; i < 3; i++) { /* the last one is to be continued */
+        status[i] = ppo_log_open(in_folder(paths[i]), NULL, i / 2, &log);
         snprintf(text[i], sizeof text[i], "%s", ppo_last_error());
     }
     if (root) assert_int_equal(seteuid(0), 0);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         assert_int_equal(status[i], PPO_ERROR_FILE);
-        assert_non_null(strstr(text[i], "a.csv: cannot be created: Permission denied"));
+        assert_non_null(strstr(text[i], i < 2 ? "a.csv: cannot be created: Permission denied"
+                                              : "unread.csv: cannot be opened: Permission denied"));
     }
+    remove(in_folder("unread.csv"));
 }
 
 static void a_write_without_a_log_or_figures_is_refused(void **state) {
