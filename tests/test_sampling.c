@@ -603,6 +603,43 @@ typedef struct job {
     ppo_tokens prompts;
 } job;
 
+/* Counts the bytes of all allocations. */
+static size_t asked_for;
+
+static void *measuring_heap(void *user, void *ptr, size_t size) {
+    asked_for += size;
+    return heap_hook(user, ptr, size);
+}
+
+/* A call with a tool takes memory for the answers that may come: a whole context, whichever token calls the tool. */
+static void room_for_the_answers_of_a_tool_is_there_from_the_start(void **state) {
+    (void)state;
+    ppo_lm *lm = random_lm(lm_config(V, 256, 12, 2, 3), 0.25f);
+    ppo_tokens prompts = {0};
+    ppo_rng rng = test_rng(3);
+    witness w = {0};
+    size_t bytes[3];
+    add_random(&prompts, &rng, V, 2, 2);
+    for (int k = 0; k < 3; k++) {
+        heap h = {0, 0, -1, 0};
+        ppo_sampling how = ppo_sampling_default();
+        ppo_samples x;
+        how.max_new_tokens = 1;
+        if (k) how.tool_token = k == 1 ? CALL : 0, how.tool = use_tool, how.tool_user = &w;
+        asked_for = 0;
+        ppo_set_allocator(measuring_heap, &h);
+        ppo_generator *g = generator_of(lm, 1);
+        assert_ok(ppo_generate(g, &prompts, &how, &x));
+        ppo_generator_free(g);
+        ppo_set_allocator(NULL, NULL);
+        bytes[k] = asked_for;
+    }
+    assert_true(bytes[1] > bytes[0]);
+    assert_int_equal(bytes[2], bytes[1]);
+    ppo_tokens_free(&prompts);
+    ppo_lm_free(lm);
+}
+
 static ppo_status sample_once(void *user) {
     static const char *const texts[] = {"ab", "ba"};
     job *j = (job *)user;
@@ -649,6 +686,7 @@ int main(void) {
         cmocka_unit_test(after_a_failure_nothing_is_reused),
         cmocka_unit_test(a_folder_says_which_tokens_end_a_text),
         cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test_teardown(room_for_the_answers_of_a_tool_is_there_from_the_start, restore_allocator),
         cmocka_unit_test_teardown(every_failing_allocation_is_reported_and_leaks_nothing, restore_allocator),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
