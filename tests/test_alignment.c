@@ -1058,6 +1058,32 @@ static void scores_and_log_probabilities_have_the_same_bits_for_any_batch_size(v
     ppo_lm_free(lm);
 }
 
+static void measuring_takes_the_memory_of_a_batch(void **state) {
+    (void)state;
+    enum { N = 40 };
+    ppo_lm *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_tokens some = {0}, data = {0};
+    float number[N];
+    size_t bytes[2][2];
+    for (int s = 0; s < N; s++) {
+        const int token[LENGTH] = {1, 2, s % 3, 1};
+        if (s < 4) assert_ok(ppo_tokens_add(&some, token, LENGTH, 1));
+        assert_ok(ppo_tokens_add(&data, token, LENGTH, 1));
+    }
+    for (int all = 0; all < 2; all++)
+        for (int k = 0; k < 2; k++) {
+            heap h = {0, 0, -1, 0};
+            asked_for = 0;
+            ppo_set_allocator(measuring_heap, &h);
+            assert_ok((k ? ppo_lm_scores : ppo_lm_logp)(lm, all ? &data : &some, 2, number));
+            ppo_set_allocator(NULL, NULL);
+            bytes[all][k] = asked_for;
+        }
+    for (int k = 0; k < 2; k++) assert_int_equal(bytes[1][k], bytes[0][k]); /* of 20 batches and of 2 */
+    ppo_tokens_free(&some), ppo_tokens_free(&data);
+    ppo_lm_free(lm);
+}
+
 /* A NaN in the embedding of one of the last two positions, to which only the longest sequences come. */
 static void numbers_that_are_not_finite_are_refused_with_their_sequence(void **state) {
     (void)state;
@@ -2132,6 +2158,7 @@ int main(void) {
         cmocka_unit_test(the_learning_rate_warms_up_and_follows_its_schedule),
         cmocka_unit_test(progress_counts_steps_and_epochs_and_a_callback_can_end_it),
         cmocka_unit_test(scores_and_log_probabilities_have_the_same_bits_for_any_batch_size),
+        cmocka_unit_test_teardown(measuring_takes_the_memory_of_a_batch, restore_allocator),
         cmocka_unit_test(numbers_that_are_not_finite_are_refused_with_their_sequence),
         cmocka_unit_test(a_sequence_without_a_response_has_a_log_probability_of_0),
         cmocka_unit_test(an_ensemble_says_the_mean_or_the_least_of_its_members),
