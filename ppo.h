@@ -10963,8 +10963,9 @@ static ppo_status ppo__values_again(ppo__collector *c) {
     ppo_rollout *r = &c->rollout;
     ppo_status status = ppo__values(c);
     for (int e = 0; e < r->envs; ++e)
-        for (int t = 0; t < r->recorded[e] && !status; ++t) {
+        for (int t = 0; t < r->steps && !status; ++t) {
             const size_t at = ppo__at(t, r->envs) + e;
+            if (t >= r->recorded[e]) r->value[at] = 0; /* as ppo__blank() leaves it */
             if (r->terminated[at]) continue;
             if (!r->truncated[at] && t + 1 < r->recorded[e]) r->next_value[at] = r->value[at + r->envs];
             else

@@ -440,6 +440,8 @@ typedef struct turns {
     int step, score[2];
 } turns;
 
+static int turns_fail; /* 1: the second move of each game */
+
 static void turns_observe(const turns *w, float *obs, ppo_outcome *out) {
     for (int k = 0; k < 2; k++) {
         obs[2 * k] = k ? 1 : -1;
@@ -466,6 +468,7 @@ static void turns_step(void *state, ppo_rng *rng, const ppo_action *action, floa
     out[!k].reward = -0.25f; /* and for the one who waits */
     w->step++;
     turns_observe(w, obs, out);
+    if (turns_fail && w->step == 2) out[k].reward = NAN;
     if (w->step < 6) return;
     for (int i = 0; i < 2; i++) {
         out[i].terminated = 1;
@@ -488,8 +491,9 @@ static ppo_env turns_env(void) {
 static void what_an_agent_earns_while_it_waits_counts_for_its_latest_action(void **state) {
     (void)state;
     ppo_env env = turns_env();
-    ppo_config cfg = config_of(
-        "num_envs=2 rollout_steps=15 minibatch_size=0 total_steps=100 hidden=8 gamma=0.5 gae_lambda=1");
+    ppo_config cfg =
+        config_of("num_envs=2 rollout_steps=15 minibatch_size=0 total_steps=100 hidden=8 gamma=0.5 "
+                  "gae_lambda=1 recompute_advantages=yes");
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress progress;
@@ -508,6 +512,9 @@ static void what_an_agent_earns_while_it_waits_counts_for_its_latest_action(void
     for (int k = 0; k < 2; k++) {
         for (int t = 0; t < 15; t++) {
             int at = 2 * t + k, last = t == 2 || t == 5;
+            /* what follows the last row: for the first player the observation of the row that waits */
+            assert_true(r->next_obs[2 * at] == (t == 6 ? r->obs[2 * at] : 0));
+            assert_true(r->next_obs[2 * at + 1] == (t == 6 ? (float)(2 + k) / 6 : 0));
             if (t >= 7) {
                 assert_true(r->reward[at] == 0 && r->value[at] == 0 && r->advantage[at] == 0 &&
                             r->terminated[at]);
@@ -562,6 +569,32 @@ static void no_outcome_is_lost_between_rollouts(void **state) {
         if (kept) ppo_agent_free(agent), ppo_agent_free(kept);
         else kept = agent;
     }
+    remove("turns.tmp");
+}
+
+static void after_a_failure_no_outcome_is_awaited(void **state) {
+    (void)state;
+    ppo_env env = turns_env();
+    ppo_config cfg = config_of("num_envs=4 rollout_steps=5 minibatch_size=0 total_steps=1000 hidden=8");
+    ppo_agent *agent[2] = {NULL, NULL};
+    ppo_trainer *trainer[2] = {NULL, NULL};
+    ppo_file *file = NULL;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent[0]));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent[0], &trainer[0]));
+    assert_ok(ppo_trainer_iterate(trainer[0], NULL));
+    turns_fail = 1;
+    assert_fails(ppo_trainer_iterate(trainer[0], NULL), PPO_ERROR_NUMERIC, "reward is NaN");
+    turns_fail = 0;
+    assert_ok(ppo_trainer_save(trainer[0], "turns.tmp"));
+    assert_ok(ppo_file_read("turns.tmp", &file));
+    const ppo_array *open = ppo_file_find(file, "environments.open");
+    assert_true(open && open->bytes == 4);
+    for (int e = 0; e < 4; e++) assert_int_equal(((const unsigned char *)open->data)[e], 0);
+    ppo_file_free(file);
+    assert_ok(ppo_trainer_resume("turns.tmp", &env, NULL, &agent[1], &trainer[1]));
+    for (int k = 0; k < 2; k++) assert_ok(ppo_trainer_iterate(trainer[k], NULL));
+    assert_true(same_policy(agent[0], agent[1]));
+    for (int k = 0; k < 2; k++) ppo_trainer_free(trainer[k]), ppo_agent_free(agent[k]);
     remove("turns.tmp");
 }
 
@@ -1145,6 +1178,7 @@ int main(void) {
         cmocka_unit_test(agents_that_do_not_meet_train_as_in_worlds_of_their_own),
         cmocka_unit_test(what_an_agent_earns_while_it_waits_counts_for_its_latest_action),
         cmocka_unit_test(no_outcome_is_lost_between_rollouts),
+        cmocka_unit_test(after_a_failure_no_outcome_is_awaited),
         cmocka_unit_test(players_of_any_kind_meet),
         cmocka_unit_test_teardown(earlier_policies_play_and_are_not_learned_from, restore_allocator),
         cmocka_unit_test(the_players_of_a_game_are_drawn_evenly),
