@@ -12736,8 +12736,7 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
         shard->count = PPO__ARRAY(memory, int, steps);
         const int first = k <= batch->begin || k >= batch->end; /* or of another process */
         shard->grad = first ? params->grad : PPO__ARRAY(memory, float, params->count);
-        status = ppo__arena_status(memory);
-        if (!status) status = ppo_tape_create(&trainer->tapes[k]);
+        status = ppo_tape_create(&trainer->tapes[k]);
     }
     return status;
 }
