@@ -418,8 +418,8 @@ static int pack_rows(packed *p, const ppo_rollout *r, int obs_size, int width, i
             p->count[t]++;
         }
     }
-    ppo_inputs inputs = {rows, p->obs, masks ? p->mask : NULL, {p->length[0], p->count, p->state, NULL},
-                         NULL, 0, 0};
+    ppo_inputs inputs = {rows, p->obs, masks ? p->mask : NULL, {p->length[0], p->count, p->state, NULL}, NULL,
+                         0,    0};
     ppo_actions actions = {p->index, p->number};
     p->inputs = inputs, p->actions = actions;
     return rows;
@@ -552,6 +552,18 @@ static void minibatches_hold_as_many_whole_segments_as_fit(void **state) {
         log_of_run log = run_with_log(&env, cfg, 0);
         assert_int_equal(log.p[0].gradient_steps, cases[i][4]);
     }
+}
+
+/* Of three environments whose last segments have 3, 2 and 1 steps to learn from. */
+static void segments_of_any_lengths_are_packed_by_time(void **state) {
+    (void)state;
+    static ppo_trainer trainer;
+    static const int want[] = {0, 12, 13, 14, 3, 15, 16, 6, 18, 9};
+    int usable[] = {7, 6, 5}, segments[] = {5, 0, 4, 3}, count[4], picked[16];
+    trainer.collector.rollout.envs = 3, trainer.minibatch.segment_steps = 4, trainer.usable = usable;
+    assert_int_equal(ppo__pack_rows(&trainer, segments, 4, count, picked), COUNT(want));
+    for (int t = 0; t < 4; t++) assert_int_equal(count[t], 4 - t);
+    assert_memory_equal(picked, want, sizeof want);
 }
 
 /* Segments of 64 steps and of 1, two to a minibatch: the first iteration may see none of two long ones. */
@@ -783,6 +795,7 @@ int main(void) {
 #endif
         cmocka_unit_test(every_sample_of_every_segment_is_used_once_per_epoch),
         cmocka_unit_test(minibatches_hold_as_many_whole_segments_as_fit),
+        cmocka_unit_test(segments_of_any_lengths_are_packed_by_time),
         cmocka_unit_test_teardown(a_minibatch_of_long_segments_needs_no_memory_of_its_own, restore_allocator),
         cmocka_unit_test(acting_by_hand_is_evaluation_if_the_memory_is_reset_between_episodes),
         cmocka_unit_test(evaluation_keeps_the_memories_of_its_episodes_apart_and_leaves_the_agents_alone),
