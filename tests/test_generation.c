@@ -88,6 +88,10 @@ static void equals_are_kept_or_left_out_together(void **state) {
     how.top_k = 4;
     ppo_sampling_probabilities(&how, steps, N, p, scratch);
     assert_true(p[0] > 0 && p[2] == p[0] && p[5] == p[0] && p[3] == 0);
+    ppo_sampling of_first = ppo_sampling_default(); /* min_p keeps what is as likely as it says */
+    of_first.min_p = 1;
+    ppo_sampling_probabilities(&of_first, steps, N, p, scratch);
+    for (int j = 0; j < N; j++) assert_close(p[j], j == 1 || j == 4 ? 0.5 : 0, 1e-6);
     const float thirds[N] = {-0.69315f, -1.38629f, -1.38629f, -9, -9, -9, -9};
     ppo_sampling of_three = how; /* top_p counts what top_k has left, equals included */
     of_three.top_k = 2, of_three.top_p = 0.6f;
