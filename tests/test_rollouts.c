@@ -826,6 +826,7 @@ static void stray_step_many(int n, void *state, ppo_rng *rng, const ppo_action *
     if (many_calls == 3 && many_fails == -2) obs[n * stepped_alone.obs_size] = 1;
     if (many_calls == 3 && many_fails == -3) out[2].reward = NAN;
     if (many_calls == 3 && many_fails == -4) obs[4 * 4 + 1] = NAN;
+    if (many_fails == -5 && env_index(rng) == 3) ppo_env_fail("the second half is stuck");
 }
 
 static void a_fault_of_many_copies_is_reported(void **state) {
@@ -837,15 +838,17 @@ static void a_fault_of_many_copies_is_reported(void **state) {
                  {-1, "environment 5 wrote beyond its state"},
                  {-2, "environment 5 wrote beyond its observation"},
                  {-3, "reward is NaN (environment 2, step 3)"},
-                 {-4, "observation[1] is NaN (environment 4, step 3)"}};
+                 {-4, "observation[1] is NaN (environment 4, step 3)"},
+                 {-5, "env.step_many failed (environments 3 to 5): the second half is stuck"}};
     ppo_env env = many_of(cartpole_env());
     ppo_agent *agent = NULL;
     env.step_many = stray_step_many;
     for (int i = 0; i < COUNT(cases); i++) {
-        ppo_config cfg = many_config(&env, 1);
-        many_calls = 0, many_fails = cases[i].fails;
+        const int fails = cases[i].fails;
+        ppo_config cfg = many_config(&env, fails == -5 ? 2 : 1);
+        many_calls = 0, many_fails = fails;
         assert_fails(ppo_train(&env, &cfg, &agent),
-                     cases[i].fails < -2 ? PPO_ERROR_NUMERIC : PPO_ERROR_ARGUMENT, cases[i].words);
+                     fails == -3 || fails == -4 ? PPO_ERROR_NUMERIC : PPO_ERROR_ARGUMENT, cases[i].words);
     }
     env.step = cartpole_step;
     assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "env.step_many is given, so env.step must be NULL");
