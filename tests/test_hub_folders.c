@@ -1081,6 +1081,8 @@ static void what_a_config_says_is_the_models(void **state) {
          256, 1, -1, 0},
         {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]",
          "[[[\"local\", \"local\"], 0], [[\"global\"], 2], [[\"local\"], 1]]", 256, 4, -1, 0},
+        {"gemma3_text", "[\"sliding_attention\", \"sliding_attention\", \"sliding_attention\"]",
+         "[\"full_attention\", \"full_attention\", \"full_attention\"]", 0, 0, -1, 4},
         {"gpt_neox", "\"rotary_pct\": 1", "\"rotary_pct\": 0.5", 0, 0, -1, 2},
         {"gpt_neo", ",\n  \"attention_types\": [[[\"global\", \"local\", \"global\"], 1]]", "", 256,
          UINT64_C(0xaaaaaaaaaaaaaaaa), -1, 0},
@@ -2009,6 +2011,49 @@ static void an_object_on_several_lines_is_told_from_others(void **state) {
     remove("in/lines");
 }
 
+/* An allocator that remembers the largest number of blocks. */
+typedef struct peak {
+    heap heap;
+    long most;
+} peak;
+
+static void *peak_hook(void *user, void *ptr, size_t size) {
+    peak *p = (peak *)user;
+    void *block = heap_hook(&p->heap, ptr, size);
+    if (p->heap.live > p->most) p->most = p->heap.live;
+    return block;
+}
+
+/* A line takes the memory of the one before. */
+static void many_lines_take_no_more_memory_than_one(void **state) {
+    (void)state;
+    enum { LINES = 100, NUMBERS = 1000 };
+    ppo_tokenizer *tok = tokenizer_from(bytes_json);
+    long most[2];
+    for (int k = 0; k < 2; k++) {
+        peak p = {{0, 0, -1, 0}, 0};
+        ppo_tokens data = {0};
+        FILE *out = fopen("in/lines", "wb");
+        assert_non_null(out);
+        for (int line = 0; line < (k ? LINES : 1); line++) {
+            fputs("{\"text\": \"aba\", \"more\": [0", out);
+            for (int i = 1; i < NUMBERS; i++) fputs(",0", out);
+            fputs("]}\n", out);
+        }
+        assert_int_equal(fclose(out), 0);
+        ppo_set_allocator(peak_hook, &p);
+        const ppo_status status = ppo_tokens_add_lines(&data, NULL, "in/lines", tok, NULL, NULL);
+        most[k] = p.most;
+        ppo_set_allocator(NULL, NULL);
+        assert_ok(status);
+        assert_int_equal(data.count, k ? LINES : 1);
+        ppo_tokens_free(&data);
+    }
+    assert_true(most[1] < most[0] + LINES / 2);
+    ppo_tokenizer_free(tok);
+    remove("in/lines");
+}
+
 /* What a template strips from a message is what Python's strip() does: spaces and separators, but no escape. */
 static void a_message_loses_its_spaces_as_in_python(void **state) {
     (void)state;
@@ -2187,6 +2232,7 @@ int main(void) {
         cmocka_unit_test(new_tokens_that_are_there_are_refused),
         cmocka_unit_test(a_larger_model_computes_what_it_did),
         cmocka_unit_test(an_object_on_several_lines_is_told_from_others),
+        cmocka_unit_test(many_lines_take_no_more_memory_than_one),
         cmocka_unit_test(a_message_loses_its_spaces_as_in_python),
         cmocka_unit_test(a_base_model_is_taught_a_chat),
         cmocka_unit_test(lines_with_a_label_are_of_one_kind_each),
