@@ -252,7 +252,7 @@ static float ppo__largest(const ppo_tensor *x) {
 
 /* The least k for which |x| < 2^k; 0 for 0. */
 static int ppo__exponent(float x) {
-    int k = 0;
+    int k;
     frexpf(ppo__finite(x) ? x : FLT_MAX, &k);
     return k;
 }

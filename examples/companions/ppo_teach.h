@@ -368,7 +368,7 @@ static ppo_status ppo__record_episode(ppo__record_play *p, ppo_rng *rng, ppo_rec
     ppo__envs *envs = &p->envs;
     ppo_outcome earned;
     ppo_status status = ppo__env_reset(envs, 0);
-    int open = 0; /* 1: an action was taken, and what follows has not come yet */
+    int open = 0; /* 1: an action was taken; what comes before the first is not recorded */
     memset(&earned, 0, sizeof earned);
     ppo_agent_reset(p->player);
     while (!status && envs->turn[0] != PPO__OUT) {
@@ -389,7 +389,6 @@ static ppo_status ppo__record_episode(ppo__record_play *p, ppo_rng *rng, ppo_rec
         if (envs->turn[0] == PPO__WAITS) continue;
         const ppo_action action = ppo__label_action(&p->label);
         if (open) status = ppo_recording_add(recording, p->obs, p->mask, &action, &earned);
-        open = 0;
         earned.reward = 0;
     }
     return status;
