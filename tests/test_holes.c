@@ -344,7 +344,8 @@ static void the_loss_of_kto_needs_each_array_and_columns_of_one(void **state) {
 static void a_loss_of_held_out_data_that_is_no_number_is_told(void **state) {
     (void)state;
     ppo_fit_config fit = ppo_fit_config_default();
-    ppo_lm *lm = tiny_lm(8);
+    ppo_lm *lm = tiny_lm(8), *apart = NULL;
+    ppo_lm_config config = lm->config;
     ppo_tokens data = {0}, held_out = {0};
     const int token[8] = {1, 2, 3, 4, 1, 2, 3, 4};
     assert_ok(ppo_tokens_add(&data, token, 4, 0));
@@ -352,8 +353,18 @@ static void a_loss_of_held_out_data_that_is_no_number_is_told(void **state) {
     lm->position_embedding->data[6 * 4] = INFINITY;
     fit.epochs = 1, fit.batch_size = 1, fit.held_out = &held_out, fit.evaluate_first = 1;
     assert_fails(ppo_fit_sft(lm, &data, &fit), PPO_ERROR_NUMERIC, "the held-out loss is|after step 0");
+    lm->position_embedding->data[6 * 4] = 0;
+
+    /* A loss that fails itself, after the last step; of token 4, whose logits are not made of its embedding. */
+    config.tied = 0;
+    assert_ok(ppo_lm_create(&config, &apart));
+    apart->token_embedding->data[4 * 4] = INFINITY;
+    ppo_tokens_clear(&data);
+    assert_ok(ppo_tokens_add(&data, token, 3, 0));
+    fit.held_out_rejected = &held_out, fit.evaluate_first = 0;
+    assert_fails(ppo_fit_dpo(apart, lm, &data, &data, &fit), PPO_ERROR_NUMERIC, "pair 0 gives");
     ppo_tokens_free(&data), ppo_tokens_free(&held_out);
-    ppo_lm_free(lm);
+    ppo_lm_free(lm), ppo_lm_free(apart);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -649,6 +660,27 @@ static void a_unit_without_weights_leaves_those_of_others(void **state) {
     assert_in_range(weights_in(text, "unit_actor_0_weight["), 10,
                     12); /* of 14, two are 0; a rounded one may be */
     assert_in_range(weights_in(text, "unit_actor_1_weight["), 14, 21);
+    assert_non_null(strstr(text, "output [3]: logits"));
+    remove("policy.h");
+    ppo_agent_free(agent);
+}
+
+/* What a layer is given has fewer bits, so that its sums have room. */
+static void a_policy_of_8_bits_may_have_many_observations(void **state) {
+    (void)state;
+    static char text[1 << 16];
+    ppo_config config = tiny_config();
+    ppo_env env = walk_env();
+    ppo_agent *agent = NULL;
+    env.obs_size = 2300;
+    assert_ok(ppo_config_set_all(&config, "hidden=1"));
+    assert_ok(ppo_agent_create(&env, &config, &agent));
+    const ppo_tensor *w = agent->model.actor.weight[0];
+    for (int i = 0; i < w->rows * w->cols; i++) w->data[i] = 0.01f;
+    assert_ok(ppo_export_c_int8(agent, NULL, "wide", "policy.h"));
+    read_file(text);
+    assert_non_null(strstr(text, "_fit(y, 2300, 13, "));
+    assert_non_null(strstr(text, "_fit(y, 1, 15, "));
     remove("policy.h");
     ppo_agent_free(agent);
 }
@@ -698,6 +730,7 @@ static void a_memory_of_8_bits_is_rounded_episode_by_episode(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_unit_without_weights_leaves_those_of_others),
+        cmocka_unit_test(a_policy_of_8_bits_may_have_many_observations),
         cmocka_unit_test(a_memory_of_8_bits_is_rounded_episode_by_episode),
         cmocka_unit_test(a_policy_loss_of_nan_fails_the_tape),
         cmocka_unit_test(a_normalizer_that_could_not_be_made_is_freed),

@@ -571,7 +571,7 @@ static void a_game_without_an_end_reports_its_reward_per_step(void **state) {
 enum { WALKERS = 3 };
 typedef struct counted {
     int episodes, unlike; /* unlike: actions that are not the most likely ones */
-    double returns[4000], lengths;
+    double returns[4000], lengths, earned;
 } counted;
 
 static void play_game(ppo_trainer *trainer, ppo_agent *agent, int frames, counted *seen) {
@@ -589,6 +589,7 @@ static void play_game(ppo_trainer *trainer, ppo_agent *agent, int frames, counte
             if (begins[i]) stroll_reset(&walker[i], &rng, obs);
             stroll_look(&walker[i], obs);
             if (walker[i].place < -5) mask[0] = 0;
+            if (!begins[i]) seen->earned += (double)outcome[i].reward;
             assert_ok(ppo_trainer_observe(trainer, i, obs, mask, begins[i] ? NULL : &outcome[i]));
             assert_ok(ppo_trainer_act(trainer, i, &action));
             if (!agent->model.core.width) {
@@ -604,6 +605,7 @@ static void play_game(ppo_trainer *trainer, ppo_agent *agent, int frames, counte
             if (!begins[i]) continue;
             seen->returns[seen->episodes++] = total[i];
             seen->lengths += walker[i].age;
+            seen->earned += (double)outcome[i].reward;
             total[i] = 0;
             assert_ok(ppo_trainer_observe(trainer, i, obs, NULL, &outcome[i]));
         }
@@ -649,7 +651,7 @@ static void a_player_takes_the_place_of_a_trainer_and_keeps_its_figures(void **s
             assert_close(is.episodes.mean_length, seen.lengths / seen.episodes, 1e-6);
             assert_in_range(is.steps, 400 * WALKERS - WALKERS,
                             400 * WALKERS); /* some actions await their outcome */
-            assert_true(isfinite(is.mean_reward));
+            assert_close(is.mean_reward, seen.earned / (double)is.steps, 1e-6);
             assert_int_equal(seen.unlike > 0, sample);
             assert_memory_equal(weights, params->data, params->count * sizeof(float));
             free(weights);
@@ -780,11 +782,25 @@ static void recorded_observations_round_to_8_bits_as_an_environment_does(void **
     assert_false(same_files("env.h", "random.h"));
     assert_fails(ppo_export_c_int8_from(agent, kept.obs[0], 0, "policy", "none.h"), PPO_ERROR_ARGUMENT, "0");
     assert_fails(ppo_export_c_int8_from(agent, NULL, 9, "policy", "none.h"), PPO_ERROR_ARGUMENT, "NULL");
+    char *text[2], *weights[2];
+    size_t n;
+    for (int i = 0; i < 2; i++) {
+        /* What was met is normalized: where all is further up, the weights stay. */
+        for (int j = 0; j < 4; j++) agent->obs_norm.mean[j] = 1024 * i, agent->obs_norm.var[j] = 1;
+        for (int k = 0; k < 4 * 2048; k++)
+            kept.obs[k / 4][k % 4] = 1024 * (float)i + rintf(kept.obs[k / 4][k % 4] * 256) / 256;
+        assert_ok(ppo_export_c_int8_from(agent, kept.obs[0], 2048, "policy", "moved.h"));
+        assert_ok(ppo_text_load("moved.h", &text[i], &n));
+        weights[i] = strstr(text[i], "policy_actor_0_weight[");
+        assert_non_null(weights[i]);
+    }
+    assert_memory_equal(weights[0], weights[1], strcspn(weights[0], "}"));
+    ppo_text_free(text[0]), ppo_text_free(text[1]);
     kept.obs[7][2] = NAN;
     assert_fails(ppo_export_c_int8_from(agent, kept.obs[0], 2048, "policy", "none.h"), PPO_ERROR_NUMERIC,
                  "observation[2]");
     ppo_agent_free(agent);
-    static const char *const files[] = {"env.h", "random.h", "kept.h", "twice.h", "one.h"};
+    static const char *const files[] = {"env.h", "random.h", "kept.h", "twice.h", "one.h", "moved.h"};
     for (int i = 0; i < COUNT(files); i++) assert_int_equal(remove(files[i]), 0);
     assert_int_equal(remove("none.h"), -1);
 }
