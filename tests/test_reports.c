@@ -1298,9 +1298,10 @@ static void every_point_of_every_chart_lies_inside(void **state) {
     static const float scales[] = {1, 1e-30f, 123456.78f, -98765432.0f, 1e38f};
     float x[30], y[30];
     long px[30], py[30];
-    for (int s = 0; s < COUNT(scales); s++) {
+    for (int s = 0; s < 2 * COUNT(scales); s++) {
+        const float scale = scales[s / 2];
         for (int i = 0; i < 30; i++)
-            x[i] = fabsf(scales[s]) * ((float)(i - 10) / 10), y[i] = scales[s] * sinf((float)i);
+            x[i] = fabsf(scale) * ((float)(s % 2 ? i + 1 : i - 10) / 10), y[i] = scale * sinf((float)i);
         ppo_curve curves[2] = {{"a", x, y, 30}, {"b", x, x, 30}};
         plot("t", "x", "y", curves, 2);
         for (int k = 0; k < 2; k++) {

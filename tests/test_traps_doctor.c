@@ -20,7 +20,8 @@ typedef struct task {
     float scale, narrow, shift; /* of all numbers; of the place alone */
     float reward, cost;         /* for the right answer; of each step */
     int length, stop;           /* of an episode; 1: the last choice ends it */
-    int fixed, frozen, forgets, shares, chance, blind, holds;
+    int fixed, frozen, forgets, shares, blind, holds;
+    int chance; /* 1: of what is seen; 2: of rewards of 0 */
     int copies; /* of the world: above 1 they must be open */
     float far;  /* a box pays only beyond this */
 } task;
@@ -40,7 +41,7 @@ static void show(world *w, ppo_rng *rng, float *obs) {
     obs[0] = t->frozen ? 0.5f : t->scale * (t->narrow * w->place + t->shift);
     for (int j = 1; j < 3; j++)
         if (!t->blind || !w->step) obs[j] = t->frozen ? 0.5f : t->scale * ppo_rng_range(rng, -1, 1);
-    if (t->chance) obs[1] = (float)(drawn++ % 97) / 97;
+    if (t->chance == 1) obs[1] = (float)(drawn++ % 97) / 97;
     if (t->holds) w->here = t->holds > 1 ? (const void *)&shared_step : (const void *)w;
 }
 
@@ -61,6 +62,7 @@ static void task_step(void *state, ppo_rng *rng, const ppo_action *action, float
     out->reward = action->box ? -t->reward * off * off : action->discrete == right ? t->reward : 0;
     if (t->far > 0) out->reward = fabsf(action->box[0]) > t->far;
     if (t->forgets) out->reward += 0.1f * (float)w->episodes;
+    if (t->chance == 2 && out->reward == 0) out->reward = 1e-20f * (float)(drawn++ % 97);
     out->reward -= t->cost;
     const int step = t->shares ? ++shared_step : ++w->step;
     out->terminated = (t->length && step >= t->length) || (t->stop && action->discrete == 2);
@@ -445,8 +447,10 @@ static void what_copies_of_an_environment_show_is_named(void **state) {
     t = fine, t.copies = 2, checked(t, "", "");
     t = fine, t.shares = 1, t.copies = 2, checked(t, "copies-shared", "one alone repeats itself");
     t = fine, t.chance = 1, checked(t, "copies-random", "in reset() two copies|rand() or static variables");
+    t.chance = 2, checked(t, "copies-random", "two copies|rand() or static variables");
     t = fine, t.forgets = 1, checked(t, "reset-forgets", "reset() leaves something");
     t = fine, t.blind = 1, checked(t, "obs-unwritten", "step does not write observation[1]");
+    t.copies = 1, checked(t, "obs-unwritten", "step does not write observation[1]");
     if (sizeof(void *) < 8) return; /* other bytes */
     t = fine, t.holds = 1, checked(t, "state-differs", "no checkpoint");
     if ((uint64_t)(uintptr_t)task_reset >> 40)
