@@ -211,10 +211,10 @@ static void results_that_are_too_large_are_refused(void **state) {
 }
 
 /* The largest of numbers of which one is none is none, wherever it is, as in PyTorch. */
-static void a_pool_shows_what_is_no_number(void **state) {
+static void a_pool_shows_what_is_no_number_and_teaches_the_first_largest(void **state) {
     (void)state;
     for (int at = 0; at < 4; at++) {
-        float data[8] = {1, 2, 3, 4, 8, 7, 6, 5}, grad[8] = {0};
+        float data[8] = {1, 2, 3, 4, 8, 8, 6, 8}, grad[8] = {0}; /* of several largest the first learns */
         ppo_tensor x = {2, 4, data, grad};
         int shape[3] = {1, 2, 2};
         ppo_tape *tape = NULL;
@@ -577,7 +577,7 @@ int main(void) {
         cmocka_unit_test(a_pictures_bits_do_not_depend_on_its_batch),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(results_that_are_too_large_are_refused),
-        cmocka_unit_test(a_pool_shows_what_is_no_number),
+        cmocka_unit_test(a_pool_shows_what_is_no_number_and_teaches_the_first_largest),
         cmocka_unit_test_teardown(convolutions_without_memory_are_refused, restore_allocator),
         cmocka_unit_test(the_first_ratio_is_exactly_one),
         cmocka_unit_test(initial_weights_are_orthogonal_or_uniform),
