@@ -1259,6 +1259,7 @@ static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     ppo_sampling how = ppo_sampling_default();
     float score[3][5];
     const int n[3] = {1, 4, 16};
+    int better = 0;
     how.eos = EOS;
     assert_ok(ppo_generator_create(lm, 4, &generator));
     for (int k = 0; k < 3; k++) {
@@ -1273,8 +1274,10 @@ static void the_best_of_n_is_the_best_of_these_samples(void **state) {
             for (int i = at + best.prompt[s]; i < best.start[s + 1]; i++) good += best.token[i] == GOOD;
             assert_true(score[k][s] == (float)good);
             assert_true(k == 0 || score[k][s] >= score[k - 1][s]); /* the first samples are the same */
+            better += k && score[k][s] > score[k - 1][s];
         }
     }
+    assert_true(better >= 5);
     ppo_tokens same = {0};
     const int token = BOS;
     for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add(&same, &token, 1, 1));

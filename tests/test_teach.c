@@ -222,9 +222,16 @@ static void a_clone_does_what_its_teacher_did(void **state) {
         assert_close(told, wrong / n, 1e-5);
 
         if (agent->obs_norm.size) {
-            double mean = 0;
-            for (int i = 0; i < play.steps; ++i) mean += play.obs[2 * i] / (double)play.steps;
+            double mean = 0, discounted = 0, sum = 0, squares = 0;
+            for (int i = 0; i < play.steps; ++i) {
+                mean += play.obs[2 * i] / (double)play.steps;
+                discounted = discounted * (double)agent->config.gamma + (double)play.reward[i];
+                sum += discounted / play.steps, squares += discounted * discounted / play.steps;
+                if (play.terminated[i] || play.truncated[i]) discounted = 0;
+            }
             assert_close(agent->obs_norm.mean[0], mean, 1e-6);
+            assert_close(agent->return_norm.mean[0], sum, 1e-5);
+            assert_close(agent->return_norm.var[0], squares - sum * sum, 1e-5);
             assert_close(agent->obs_norm.count, play.steps, 0);
             assert_close(agent->return_norm.count, play.steps, 0);
             assert_ok(ppo_clone(agent, &play, &how, NULL)); /* which has statistics */
