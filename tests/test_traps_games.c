@@ -3,6 +3,7 @@
 #include "../ppo.h"
 #include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_export.h"
+#include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_player.h"
 #include "../examples/envs/cartpole.h"
 
