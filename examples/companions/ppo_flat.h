@@ -509,21 +509,11 @@ PPO_DEF ppo_status ppo_flat_figures(const ppo_trainer *trainer, double *figures)
     if (!PPO__GIVEN("ppo_flat_figures", trainer, figures)) return PPO_ERROR_ARGUMENT;
     for (int k = 0; k < PPO__FLAT_FIGURES; ++k) {
         const void *at = (const char *)&trainer->progress + ppo__flat_figures[k].offset;
-        switch (ppo__flat_figures[k].type) {
-        case PPO__FLAT_INT:
-            figures[k] = *(const int *)at;
-            break;
-        case PPO__FLAT_I64:
-        case PPO__FLAT_COUNT:
-            figures[k] = (double)*(const int64_t *)at;
-            break;
-        case PPO__FLAT_FLOAT:
-            figures[k] = (double)*(const float *)at;
-            break;
-        case PPO__FLAT_DOUBLE:
-            figures[k] = *(const double *)at;
-            break;
-        }
+        const int type = ppo__flat_figures[k].type;
+        figures[k] = type == PPO__FLAT_INT      ? *(const int *)at
+                     : type == PPO__FLAT_FLOAT  ? (double)*(const float *)at
+                     : type == PPO__FLAT_DOUBLE ? *(const double *)at
+                                                : (double)*(const int64_t *)at;
     }
     return PPO_OK;
 }
