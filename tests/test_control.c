@@ -661,6 +661,32 @@ static void act_refuses_bad_input(void **state) {
     }
 }
 
+static void steep_reset(void *state, ppo_rng *rng, float *obs) { (void)state, (void)rng, obs[0] = 1e19f; }
+
+static void steep_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)action;
+    steep_reset(state, rng, obs);
+    out->reward = 1, out->terminated = 1;
+}
+
+/* The loss is 0.5e20, the gradient 1e19 times as steep. */
+static void a_gradient_that_overflows_ends_the_training(void **state) {
+    (void)state;
+    ppo_env env = ticks_env(0);
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    env.reset = steep_reset, env.step = steep_step;
+    cfg.hidden_layers = 0, cfg.value_coef = 1e20f;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    memset(agent->model.params->data, 0, agent->model.params->count * sizeof(float));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_fails(ppo_trainer_iterate(trainer, NULL), PPO_ERROR_NUMERIC,
+                 "the gradient's norm is inf at optimizer step 1");
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 static void evaluation_repeats_for_a_seed_and_changes_nothing(void **state) {
     (void)state;
     ppo_env env = walk_env();
@@ -1733,6 +1759,7 @@ int main(void) {
         cmocka_unit_test(actions_lie_within_their_space),
         cmocka_unit_test(without_rng_the_most_likely_action_is_taken),
         cmocka_unit_test(act_refuses_bad_input),
+        cmocka_unit_test(a_gradient_that_overflows_ends_the_training),
         cmocka_unit_test(evaluation_repeats_for_a_seed_and_changes_nothing),
         cmocka_unit_test(evaluation_summarizes_all_episodes),
 #ifndef PPO_TEST_TSAN /* a million steps in one thread */
