@@ -3119,6 +3119,15 @@ static void memory_follows_what_is_sampled_not_the_context(void **state) {
     size_t some = bytes_of_a_creation(large, &c), least = bytes_of_a_creation(small, &c);
     assert_true(some < all / 50);
     assert_true(some < 2 * least); /* caches and results of sampling go by the context, the rest does not */
+    for (int k = 0; k < 3; k++) {  /* and the answers of a tool, whichever token calls it */
+        int mode = 0;
+        c.sampling = with_tool(&mode), c.sampling.eos = -1, c.micro_batch = 0;
+        if (k == 0) c.sampling.tool_token = -1, c.sampling.tool = NULL;
+        if (k == 2) c.sampling.tool_token = 0;
+        some = bytes_of_a_creation(large, &c);
+        if (k) assert_true(k == 1 ? some > all : some == all);
+        all = some;
+    }
     ppo_lm_free(large), ppo_lm_free(small);
 }
 
