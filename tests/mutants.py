@@ -254,8 +254,9 @@ def build():
 
 def lines_of_blocks():
     """{how far after the beginning of the code a block of the library begins: its lines}"""
-    dump = run("objdump -d ../covered | grep -A1 'call.*<__sanitizer_cov_trace_pc>' | grep -v call")[1]
-    blocks = sorted(int(a, 16) for a in re.findall(r'^\s*([0-9a-f]+):', dump, re.M))
+    dump = run("objdump -d ../covered | grep -A1 'call.*<__sanitizer_cov_trace_pc>'")[1].split('\n')
+    after = [b for a, b in zip(dump, dump[1:]) if '<__sanitizer_cov_trace_pc>' in a]  # it may be a call itself
+    blocks = sorted(int(a, 16) for a in re.findall(r'^\s*([0-9a-f]+):', '\n'.join(after), re.M))
     table = run('objdump --dwarf=decodedline ../covered')[1]
     base = int(re.search(r'([0-9a-f]+) . __executable_start', run('nm ../covered')[1]).group(1), 16)
     rows = []
