@@ -648,6 +648,7 @@ static void pieces_of_any_form_are_read_and_written(void **state) {
             ppo_tokenizer_free(tok);
             take_file("b.gguf");
             assert_int_equal(is_there("padding_token_id"), k == 4);
+            assert_int_equal(number_of("tokenizer.ggml.unknown_token_id"), 0);
             /* after two kinds and a count: <unk> is unknown */
             assert_int_equal(find(types, sizeof types - 1)[sizeof types - 1 + 16], 2);
         }
@@ -734,6 +735,7 @@ static void names_of_cuts_are_read_and_written(void **state) {
                                           "\"fuse_unk\": false",
                                           "\"byte_fallback\": false",
                                           "\"ignore_merges\": "};
+    static const char chat[] = "tokenizer.chat_template\10\0\0\0\10\0\0\0\0\0\0\0template";
     ppo_lm *lm = model("llama", "vocab=300 eos=-1"), *read = NULL;
     for (int k = 0; k < COUNT(names); k++) {
         ppo_tokenizer *tok = NULL;
@@ -751,8 +753,13 @@ static void names_of_cuts_are_read_and_written(void **state) {
             if (!strstr(whole, members[m])) fail_msg("%s is not in %s", members[m], whole);
         ppo_text_free(whole);
         ppo_tokenizer_free(tok);
-        assert_ok(ppo_tokenizer_load("b.gguf", &tok));
+        take_file("b.gguf");
+        find(chat, sizeof chat - 1);
+        assert_ok(ppo_tokenizer_load("b.gguf", &tok)); /* with the template, too */
+        assert_ok(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F16, "b.gguf"));
         ppo_tokenizer_free(tok);
+        take_file("b.gguf");
+        find(chat, sizeof chat - 1);
         assert_ok(ppo_text_load("b.gguf", &whole, &n));
         while (at + 64 < n && memcmp(whole + at, "tokenizer.ggml.pre", 18) != 0) at++;
         assert_memory_equal(whole + at + 30, names[k][1],
