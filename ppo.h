@@ -12316,7 +12316,7 @@ static const ppo_field ppo__fields[] = {
     PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "0: one-step TD, 1: Monte Carlo"),
     PPO__SWITCH(normalize_advantage, "yes", "per minibatch: mean 0, standard deviation 1"),
     PPO__SWITCH(recompute_advantages, "no", "before each epoch, by the critic as it is then"),
-    PPO__CHOICE(objective, "clip", PPO__OBJECTIVES - 1, ppo__objectives, "the policy's, not k3-penalty"),
+    PPO__CHOICE(objective, "clip", PPO__OBJECTIVES - 1, ppo__objectives, "what is maximized, not k3-penalty"),
     PPO__SCALAR(clip_low, FLOAT, "0.2", 0, 1, "no gain below 1 - this"),
     PPO__SCALAR(clip_high, FLOAT, "0.2", 0, 1e6, "no gain above 1 + this"),
     PPO__CHOICE(clip_schedule, "constant", 3, ppo__schedules, "how both ranges fall to 0 over the run"),

@@ -16,7 +16,7 @@ companion is missing: here all are there, and compile.sh has a program without t
 equivalent_mutants.txt has mutants that no test can tell from the library, each with its reason. All results are in
 build/mutants/. The exit status is 1 below 95 % of those that are not equivalent.
 """
-import collections, hashlib, json, os, random, re, resource, shutil, signal, subprocess, sys, time
+import collections, hashlib, json, os, re, resource, shutil, signal, subprocess, sys, time
 
 SECTIONS = [7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23]
 COMPANIONS = ['bpe', 'chat', 'check', 'conv', 'explain', 'export', 'flat', 'gguf', 'group', 'gru', 'hub', 'judge', 'methods', 'onnx', 'player',
@@ -449,15 +449,17 @@ def alike(a, b):
 
 
 def drawn(seed):
-    """At most one mutant of each line, in the order of the seed; none that is alike, nor of what is said of companions."""
-    rng = random.Random(seed)
-    chosen = []
+    """At most one mutant of each line, in an order by the seed and the line's text, so that other lines may change without
+    another choice; none that is alike, nor of what is said of companions."""
+    chosen, seen = [], collections.Counter()
     for place in places():
         options = mutations(place[3], place[4])
+        key = (place[0], place[3].strip())
+        seen[key] += 1
+        number = int(hashlib.md5(repr((str(seed), key, seen[key])).encode(errors='surrogateescape')).hexdigest(), 16)
         if options:
-            chosen.append(place[:4] + (rng.choice(options),))
-    rng.shuffle(chosen)
-    return [m for m in chosen if not alike(m[3], m[4]) and 'ppo__needs(' not in m[3]]
+            chosen.append((number,) + place[:4] + (options[number % len(options)],))
+    return [m[1:] for m in sorted(chosen) if not alike(m[4], m[5]) and 'ppo__needs(' not in m[4]]
 
 
 def listed(path):

@@ -836,7 +836,7 @@ def settings_have_both_names():
         shown = re.search(r"\[%s[];]" % re.escape(defaults[name]), rest)
         assert shown or name in ("num_envs", "seed", "total_steps"), line
     assert "[2048] (n_steps)" in text and "[1] (vf_coef=0.5, half of this)" in text
-    assert "\nobjective               what the policy's update maximizes  [clip; clip|kl-penalty|" in text
+    assert "\nobjective               what is maximized, not k3-penalty  [clip; clip|kl-penalty|" in text
     assert 'with objective="kl-penalty"' in text and "--" not in text
     words = lambda name: re.search("\n%s .*; (.*)\\]" % name, text)[1].split("|")
     for name in ("objective", "activation", "init", "learning_rate_schedule", "clip_schedule", "entropy_schedule"):

@@ -206,7 +206,6 @@ def _all_settings():
 
 
 _NOT_HERE = ("k3-penalty", "custom")  # of tokens; what a function is
-_SAID = {"objective": "what the policy's update maximizes"}
 
 
 def settings():
@@ -229,7 +228,7 @@ def settings():
         if choices not in ("", "no|yes"):
             default += "; " + "|".join(word for word in choices.split("|") if word not in _NOT_HERE)
         line = re.sub("--([a-z]+) ([a-z-]+)", r'\1="\2"', line)
-        return "%-23s %s  [%s]%s" % (name, _SAID.get(name, line), default, theirs)
+        return "%-23s %s  [%s]%s" % (name, line, default, theirs)
 
     return "\n".join(row(name, setting[2], setting[3]) for name, setting in _all_settings().items())
 
