@@ -534,7 +534,7 @@ done
 
 # --- the pages' programs, lines and links -------------------------------------------------------------------------
 
-pages="README.md examples/README.md bench/README.md bench/RESULTS.md bench/learning/README.md $(echo examples/docs/*.md)"
+pages="README.md examples/README.md bench/README.md bench/RESULTS.md bench/learning/README.md examples/python/README.md $(echo examples/docs/*.md)"
 
 # block PAGE TAG - the code blocks of a page that follow a line <!-- TAG -->
 block() { awk -v tag="<!-- $2 -->" '$0 == tag { wait = 1; next }  /^```/ && inside { inside = 0; next }  inside

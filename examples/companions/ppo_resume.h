@@ -121,6 +121,18 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
 
 PPO__WARNINGS_OFF
 
+/* Adam's moments. */
+static ppo_status ppo__serialize_moments(ppo_file *file, int way, const char *prefix,
+                                         const ppo_params *params) {
+    const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
+    char name[32];
+    snprintf(name, sizeof name, "%sadam.m.", prefix);
+    ppo_status status = ppo__serialize_params(file, way, name, params, params->m, 2);
+    snprintf(name, sizeof name, "%sadam.v.", prefix);
+    if (!status) status = ppo__serialize_params(file, way, name, params, params->v, 2);
+    return status ? status : ppo__check_item(file, way, &second);
+}
+
 #ifndef PPO_NO_CONTROL
 
 /* -- control. A checkpoint is a policy's file with what training keeps from one iteration to the next: counters,
@@ -148,18 +160,6 @@ static int ppo__is_kept(const ppo__checkpoint *kept, const char *name) {
     if (kept->other_rivals && !strcmp(name, "trainer.snapshots")) return 0;
     if (kept->other_seed && !strcmp(name, "trainer.shuffle_rng")) return 0;
     return !kept->anew || !strncmp(name, "trainer.", 8);
-}
-
-/* Adam's moments. */
-static ppo_status ppo__serialize_moments(ppo_file *file, int way, const char *prefix,
-                                         const ppo_params *params) {
-    const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
-    char name[32];
-    snprintf(name, sizeof name, "%sadam.m.", prefix);
-    ppo_status status = ppo__serialize_params(file, way, name, params, params->m, 2);
-    snprintf(name, sizeof name, "%sadam.v.", prefix);
-    if (!status) status = ppo__serialize_params(file, way, name, params, params->v, 2);
-    return status ? status : ppo__check_item(file, way, &second);
 }
 
 /* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
