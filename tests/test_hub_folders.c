@@ -1826,10 +1826,17 @@ static void new_tokens_follow_all_others_and_are_saved(void **state) {
         assert_int_equal(named[0][n[2] - 2], 7);
         assert_ok(ppo_text_load("out/tokenizer.json", &written, NULL));
         assert_non_null(strstr(written, "{\"id\": 7, \"content\": \"<|im_end|>\", \"single_word\": false"));
-        assert_non_null(strstr(written, "},\n    {\"id\": 6")); /* right behind the one before */
         ppo_text_free(written), ppo_tokenizer_free(tok), ppo_tokenizer_free(back);
         empty("out");
     }
+    char *spaced = replaced(bytes_json, "]", "\n  ]"), *saved = NULL; /* new ones follow the last old one at once */
+    ppo_tokenizer *wide = tokenizer_from(spaced);
+    assert_ok(ppo_tokenizer_add(wide, chat_tokens, 2));
+    assert_ok(ppo_tokenizer_save(wide, "out"));
+    assert_ok(ppo_text_load("out/tokenizer.json", &saved, NULL));
+    assert_non_null(strstr(saved, "},\n    {\"id\": 6"));
+    ppo_text_free(saved), ppo_tokenizer_free(wide), free(spaced);
+    empty("out");
     /* a file without added tokens; what tokenizer_config.json said; names that JSON must escape */
     static const char *const lists[] = {"\"unused\"", "\"added_tokens\": null, \"unused\"",
                                         "\"added_tokens\": [ ], \"unused\""};
