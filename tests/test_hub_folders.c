@@ -1829,7 +1829,8 @@ static void new_tokens_follow_all_others_and_are_saved(void **state) {
         ppo_text_free(written), ppo_tokenizer_free(tok), ppo_tokenizer_free(back);
         empty("out");
     }
-    char *spaced = replaced(bytes_json, "]", "\n  ]"), *saved = NULL; /* new ones follow the last old one at once */
+    char *spaced = replaced(bytes_json, "]", "\n  ]"),
+         *saved = NULL; /* new ones follow the last old one at once */
     ppo_tokenizer *wide = tokenizer_from(spaced);
     assert_ok(ppo_tokenizer_add(wide, chat_tokens, 2));
     assert_ok(ppo_tokenizer_save(wide, "out"));
