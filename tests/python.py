@@ -326,12 +326,10 @@ def the_ways_train_to_the_same_bits():
 def cartpole_in_python_trains_to_the_bits_of_build_train():
     """... which pulls, in C."""
     steps, n = 640, 4
-    kernels = ppo._lib().ppo_kernels_name
-    kernels.restype = ctypes.c_char_p
     path = os.path.join(WORK, "pulled.safetensors")
     for more in ("", "--normalize-obs yes --normalize-reward yes"):
         command = "build/train --quiet --kernels %s --seed 5 --num-envs %d --rollout-steps 64 --hidden 16 --steps %d --epochs 3 --save %s"
-        command = command % (kernels().decode(), n, steps, path)
+        command = command % (ppo.use_kernels(), n, steps, path)
         subprocess.run(command.split() + more.split(), check=True, stdout=subprocess.DEVNULL)
         model = PPO(
             "MlpPolicy",
@@ -1245,6 +1243,15 @@ def a_seed_repeats_a_training():
     assert again.seed == 0 and again.learn(32).settings["seed"] == "0"
 
 
+def kernels_are_chosen_by_name():
+    best = ppo.use_kernels()
+    train = lambda: weights(PPO("MlpPolicy", [CartPole(1, k) for k in range(2)], **SMALL).learn(200))
+    trained = train()
+    assert ppo.use_kernels("plain") == "plain" and (best == "plain" or train() != trained)
+    refuses('has no kernels "avx9"|the best is "%s"' % best, lambda: ppo.use_kernels("avx9"))
+    assert ppo.use_kernels(best) == best and train() == trained
+
+
 def a_policy_is_saved_and_loaded():
     model = PPO("MlpPolicy", [CartPole(1, k) for k in range(2)], **dict(SMALL, normalize_obs=True, gamma=0.9)).learn(
         400
@@ -1282,6 +1289,32 @@ def a_policy_is_saved_and_loaded():
         assert hasattr(loaded.action_space, text)
         obs = np.random.default_rng(2).normal(size=(20, 2)).astype(np.float32)
         assert np.array_equal(loaded.predict(obs, deterministic=True)[0], model.predict(obs, deterministic=True)[0])
+
+
+def a_scale_of_bytes_is_kept():
+    """In the environment's name: MiniGrid's policies answered nonsense where it was not given anew."""
+    path = os.path.join(WORK, "scaled.safetensors")
+    draw = np.random.default_rng(3)
+    env = lambda: Plays(Box(0, 255, (6, 6, 2), np.uint8), Discrete(3), lambda t: draw.integers(0, 11, (6, 6, 2), np.uint8))
+    obs = draw.integers(0, 11, (50, 6, 6, 2), np.uint8)
+    for policy in ("MlpPolicy", "CnnPolicy"):
+        more = {} if policy == "MlpPolicy" else {"conv": "4x3x1"}
+        model = PPO(policy, env(), **dict(SMALL, byte_scale=0.1, **more)).learn(64)
+        model.save(path)
+        want = model.observation_rows(obs)
+        assert want.max() == 1
+        loaded = PPO.load(path, env=env())
+        assert loaded.byte_scale == 0.1 and (loaded.observation_rows(obs) == want).all()
+        loaded.learn(64).save(path)
+        assert PPO.load(path).byte_scale == 0.1 and PPO.load(path, byte_scale=0.5).byte_scale == 0.5
+    PPO("MlpPolicy", env(), **SMALL).save(path)
+    assert PPO.load(path).byte_scale is None
+    for name in ("Space", "a" * 80, "é" * 40, "", None):
+        for scale in (0.1, 1 / 3, 1e-20, 3.0, None):
+            text = ppo._name_with_scale(name, scale) or b""
+            kept = ppo._scale_of_name(text)
+            assert len(text) < 64 and text.decode().startswith((name or "")[:10])
+            assert kept == scale or abs(kept - scale) < 1e-8 * scale
 
 
 def a_policy_is_exported():
@@ -1636,7 +1669,9 @@ ALONE = [
     settings_that_are_converted_are_those_that_ppo_h_takes,
     what_is_converted_goes_where_it_should,
     a_seed_repeats_a_training,
+    kernels_are_chosen_by_name,
     a_policy_is_saved_and_loaded,
+    a_scale_of_bytes_is_kept,
     a_policy_is_exported,
     an_exported_policy_is_asked_and_understood,
     names_of_files_are_taken_whole_or_refused,

@@ -33,7 +33,7 @@ import tempfile
 import numpy as np
 
 VERSION = "0.3"  # of ppo.h
-__all__ = ["PPO", "CheckpointCallback", "evaluate_policy", "make_vec_env", "settings"]
+__all__ = ["PPO", "CheckpointCallback", "evaluate_policy", "make_vec_env", "settings", "use_kernels"]
 
 # --- the library ---------------------------------------------------------------------------------------------------
 
@@ -121,6 +121,8 @@ def _open(path):
         "ppo_agent_load": (number, text, handle, out),
         "ppo_export_onnx": (number, handle, text, ctypes.POINTER(number)),
         "ppo_export_c": (number, handle, text, text),
+        "ppo_use_kernels": (number, text),
+        "ppo_kernels_name": (text,),
         "ppo_flat_agent": (number, handle, handle, floats, text, text, size, handle),
         "ppo_flat_rng": (None, ctypes.c_uint64, ctypes.c_uint32, handle),
         "ppo_flat_act": (number, handle, number, floats, handle, floats, handle, handle, floats),
@@ -190,6 +192,13 @@ def _whole_text(data, given):
 def _at(array):
     """The address of a numpy array's numbers, None for None."""
     return None if array is None else ctypes.c_void_p(array.ctypes.data)
+
+
+def use_kernels(name=None):
+    """Chooses the inner loops of all models of this program: "plain", "avx2", "avx512", "neon" or another name of ppo.h's,
+    None for the best that the processor has. Each set trains to bits of its own. Answers the name of those in use."""
+    _check(_lib().ppo_use_kernels(name and _text(name)))
+    return _lib().ppo_kernels_name().decode()
 
 
 # --- settings ------------------------------------------------------------------------------------------------------
@@ -1186,7 +1195,7 @@ class PPO:
         shape = None if worlds.observations.shape is None else np.array(worlds.observations.shape, np.int32)
         description = _created(
             _lib().ppo_flat_env_create,
-            None if worlds.name is None else _text(worlds.name),
+            _name_with_scale(worlds.name, self.byte_scale),
             worlds.observations.size,
             0,
             _at(shape),
@@ -1522,8 +1531,8 @@ class PPO:
         """A policy that save(), build/train or a program with ppo.h has written. The file has no spaces: without env=,
         predict() takes and answers what an exported policy does, see export_onnx(). Rows of numbers are observed, a
         picture first, as channels, height, width, divided by 255, and of one choice among several a 1 among 0; choices
-        begin at 0, and a Box whose numbers have ranges of their own is -1 .. 1. With env= these are the environment's,
-        but byte_scale must be given anew if it was. Further keywords are settings that change, none of the network's."""
+        begin at 0, and a Box whose numbers have ranges of their own is -1 .. 1. With env= these are the environment's.
+        byte_scale: None is that of the training. Further keywords are settings that change, none of the network's."""
         self = cls.__new__(cls)
         self._agent = self._description = self._worlds = None
         self.policy_class, self.verbose, self.byte_scale = "MlpPolicy", verbose, byte_scale
@@ -1532,10 +1541,13 @@ class PPO:
         _refuse_zip(_policy_path(path) if os.path.exists(file) else os.fsdecode(path) + ".zip")
         self._agent = _created(_lib().ppo_agent_load, file, None)
         self._config = _Config()
-        sizes, range_, space = np.zeros(5, np.int32), np.zeros(2, np.float32), ctypes.create_string_buffer(4096)
+        sizes, range_ = np.zeros(5, np.int32), np.zeros(2, np.float32)
+        space, name = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(4096)
         _check(
-            _lib().ppo_flat_agent(self._agent, _at(sizes), _at(range_), space, None, len(space), self._config.handle)
+            _lib().ppo_flat_agent(self._agent, _at(sizes), _at(range_), space, name, len(space), self._config.handle)
         )
+        if byte_scale is None:
+            self.byte_scale = _scale_of_name(name.value)
         self.seed = (int(self._config.get("seed")) + 1) % 2**64 if seed is None else _whole("seed", seed)
         _put_all(self._config, more)
         self._loaded = _Observations(_Numbers(int(sizes[0])), False), _Actions(_space_of(space.value.decode()))
@@ -1597,6 +1609,17 @@ def _figure_names():
     while _lib().ppo_flat_figure(len(names)):
         names.append(_lib().ppo_flat_figure(len(names)).decode())
     return names
+
+
+def _name_with_scale(name, byte_scale):
+    """What a policy's file has as the environment's name, at most 63 bytes: a scale of one's own is part of it."""
+    scale = "" if byte_scale is None else ", bytes * %.9g" % byte_scale
+    return _text((name or "").encode()[: 63 - len(scale)].decode(errors="ignore") + scale) or None
+
+
+def _scale_of_name(name):
+    found = re.search(rb", bytes \* (\d+(?:\.\d+)?(?:e[+-]?\d+)?)$", name)
+    return float(found[1]) if found else None
 
 
 def _space_of(text):

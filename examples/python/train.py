@@ -15,7 +15,7 @@ import time
 import gymnasium
 from gymnasium.wrappers import AtariPreprocessing, FilterObservation, FrameStackObservation, TransformReward
 
-from ppo import PPO, evaluate_policy, make_vec_env
+from ppo import PPO, evaluate_policy, make_vec_env, use_kernels
 
 
 def plain(name, n):
@@ -107,6 +107,13 @@ def whole(least, most=2**63 - 1):
     return number
 
 
+def kernels(name):
+    try:
+        return use_kernels(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("task")
@@ -115,6 +122,7 @@ def main():
     parser.add_argument("--episodes", type=whole(1), default=100, help="of the evaluation")
     parser.add_argument("--save", help="a file for the policy")
     parser.add_argument("--threads", type=whole(1), default=1)
+    parser.add_argument("--kernels", type=kernels, help="plain, avx2, avx512, neon: the inner loops; else the best")
     given = parser.parse_args()
     policy, make, n, steps, settings = TASKS.get(given.task, USUAL)
     model = PPO(policy, make(given.task, n), seed=given.seed, verbose=1, threads=given.threads, **settings)
@@ -127,7 +135,8 @@ def main():
     if given.save:
         model.save(given.save)
     games = make(given.task, n, learns=False) if make is atari else make(given.task, n)
-    mean, std = evaluate_policy(model, games, given.episodes, seed=1_000_000 + given.seed)
+    likely = make is plain  # the others' actions are drawn, as the zoo does it: the most likely ones may go in a circle
+    mean, std = evaluate_policy(model, games, given.episodes, deterministic=likely, seed=1_000_000 + given.seed)
     print("%s: mean return %.2f +- %.2f of %d episodes" % (given.task, mean, std, given.episodes))
     print("%d steps in %.0f s, %.0f s of the processor" % (model.num_timesteps, seconds, processor))
 
