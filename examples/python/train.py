@@ -137,7 +137,7 @@ def main():
     games = make(given.task, n, learns=False) if make is atari else make(given.task, n)
     likely = make is plain  # the others' actions are drawn, as the zoo does it: the most likely ones may go in a circle
     mean, std = evaluate_policy(model, games, given.episodes, deterministic=likely, seed=1_000_000 + given.seed)
-    print("%s: mean return %.2f +- %.2f of %d episodes" % (given.task, mean, std, given.episodes))
+    print("%s: mean return %.4g +- %.2g of %d episodes" % (given.task, mean, std, given.episodes))
     print("%d steps in %.0f s, %.0f s of the processor" % (model.num_timesteps, seconds, processor))
 
 
