@@ -610,6 +610,7 @@ static void own_samples_and_rewards_train_as_iterate_does(void **state) {
     ppo_samples samples;
     int64_t next = 0;
     float reward[8];
+    ppo_rlhf_progress p;
     assert_ok(ppo_rlhf_iterate(a.rlhf, NULL));
     ppo_sampling how = c.sampling;
     ppo_rng rng = ppo_rng_stream(c.seed, PPO_STREAM_TOKEN, 0);
@@ -618,9 +619,16 @@ static void own_samples_and_rewards_train_as_iterate_does(void **state) {
     assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
     assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
     assert_ok(count_good(&samples, reward, NULL));
-    assert_ok(ppo_rlhf_update(b.rlhf, &samples, reward, NULL));
+    assert_ok(ppo_rlhf_update(b.rlhf, &samples, reward, &p));
     assert_memory_equal(a.policy->params->data, b.policy->params->data,
                         a.policy->params->count * sizeof(float));
+    double mean = 0, squares = 0;
+    for (int s = 0; s < 8; s++) mean += reward[s] / 8;
+    for (int s = 0; s < 8; s++) squares += (reward[s] - mean) * (reward[s] - mean);
+    assert_close(p.reward, mean, 1e-6);
+    assert_close(p.reward_std, sqrt(squares / 8), 1e-6);
+    assert_true(squares > 0);
+    assert_close(p.mean_length, ppo_response_row(&samples.tokens, 8) / 8.0, 1e-6);
     end(&a);
     end(&b);
 }
@@ -1044,6 +1052,36 @@ static int models_differ(const ppo_lm *a, const ppo_lm *b) {
         if (p->m[i] != 0 || p->v[i] != 0) return 1;
     return p->step != q->step || bits_differ(p->data, q->data, p->count) ||
            (!q->frozen && (bits_differ(p->m, q->m, p->count) || bits_differ(p->v, q->v, p->count)));
+}
+
+static void figures_of_an_iteration_are_means_over_its_tokens(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    ppo_rlhf_progress p;
+    c.learning_rate = 0, c.epochs = 1, c.minibatch_size = 8, c.whiten_advantages = 0;
+    bench b = begin(&c);
+    batch x = sample_batch(&b, &c);
+    float logp[8 * POSITIONS];
+    double loss = 0, kl = 0, old_kl = 0, clipped = 0;
+    memcpy(logp, x.samples.logp, (size_t)x.samples.tokens.start[8] * sizeof *logp);
+    for (int i = 0; i < x.samples.tokens.start[8]; i++) logp[i] += i % 3 ? 0.1f : -0.5f;
+    x.samples.logp = logp;
+    assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, &p));
+    const int n = b.rlhf->first_row[8];
+    for (int s = 0, row = 0; s < 8; s++)
+        for (int i = x.samples.tokens.start[s + 1] - (b.rlhf->first_row[s + 1] - row);
+             i < x.samples.tokens.start[s + 1]; i++, row++) {
+            const double l = i % 3 ? -0.1 : 0.5, ratio = exp(l), advantage = b.rlhf->rows.advantage[row];
+            loss -= fmin(ratio * advantage, fmin(ratio, 1.2) * advantage) / n;
+            kl += (ratio - 1 - l) / n, old_kl -= l / n, clipped += ratio > 1.2 ? 1.0 / n : 0;
+        }
+    assert_close(p.policy_loss, loss, 1e-5);
+    assert_close(p.approx_kl, kl, 1e-5);
+    assert_close(p.old_approx_kl, old_kl, 1e-5);
+    assert_close(p.clip_fraction, clipped, 1e-5);
+    assert_true(clipped > 0.1 && clipped < 0.9 && fabs(loss) > 0.01);
+    ppo_generator_free(x.generator);
+    end(&b);
 }
 
 static void log_probabilities_that_are_not_given_are_those_of_sampling(void **state) {
@@ -2304,6 +2342,7 @@ static void truncated_sequences_can_be_left_out(void **state) {
         assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
         int learned = kind < 2 ? (int)(p.ended * 8 + 0.5f) : 8;
         assert_int_equal(b.rlhf->trained, learned);
+        for (int i = 0; i < learned; i++) assert_true(b.rlhf->learns[b.rlhf->order[i]]);
         assert_int_equal(p.gradient_steps, 2 * ((learned + 3) / 4));
         assert_true(p.first_ratio_min == 1 && p.first_ratio_max == 1);
         assert_true((b.policy->block[0].up_weight->data[3] == was) == !kind);
@@ -3226,6 +3265,7 @@ int main(void) {
         cmocka_unit_test(without_a_kl_there_is_no_reference_but_the_callers),
         cmocka_unit_test(the_learning_rate_follows_its_schedule_by_iterations),
         cmocka_unit_test(a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own),
+        cmocka_unit_test(figures_of_an_iteration_are_means_over_its_tokens),
         cmocka_unit_test(log_probabilities_that_are_not_given_are_those_of_sampling),
         cmocka_unit_test(the_first_ratio_tells_of_log_probabilities_that_are_not_those_of_training),
         cmocka_unit_test(samples_that_cannot_be_learned_from_are_refused_and_change_nothing),
