@@ -319,15 +319,23 @@ static void what_is_pushed_in_the_wrong_order_is_refused(void **state) {
     int slices = 0;
     do {
         assert_ok(ppo_trainer_learn(trainer, -1, &progress)); /* no time: one minibatch */
-        if (!slices++)
-            assert_fails(ppo_trainer_save(trainer, "pushed.tmp"), PPO_ERROR_ARGUMENT, "half learned");
+        if (slices++) continue;
+        assert_fails(ppo_trainer_save(trainer, "pushed.tmp"), PPO_ERROR_ARGUMENT, "half learned");
+        assert_ok(ppo_trainer_observe(trainer, 1, obs, NULL, NULL)); /* what is done now is not recorded */
+        assert_ok(ppo_trainer_act(trainer, 1, &action));
+        assert_ok(ppo_trainer_observe(trainer, 1, obs, NULL, &out));
     } while (!progress.iteration);
     assert_int_equal(slices, cfg.epochs);
     assert_int_equal(progress.iteration_steps, 8);
     assert_int_equal(progress.episodes, 2);
     assert_true(progress.mean_return == (1 + 12) / 2.0 && progress.mean_length == (1 + 12) / 2.0);
     const ppo_rollout *r = ppo_trainer_rollout(trainer);
-    for (int t = 0; t < 8; t++) assert_true(r->reward[2 * t] == (t ? 3 : 1) && r->reward[2 * t + 1] == 0);
+    float value[8], target[8];
+    for (int t = 0; t < 8; t++) {
+        assert_true(r->reward[2 * t] == (t ? 3 : 1) && r->reward[2 * t + 1] == 0);
+        value[t] = r->value[2 * t], target[t] = r->value_target[2 * t];
+    }
+    assert_close(progress.explained_variance, ppo_explained_variance(value, target, 8), 1e-6);
     ppo_trainer_free(pulled);
     assert_fails(ppo_train(&described, &cfg, &agent), PPO_ERROR_ARGUMENT,
                  "ppo_trainer_observe"); /* has no world */

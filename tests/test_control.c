@@ -739,6 +739,7 @@ static void evaluation_summarizes_all_episodes(void **state) {
     }
     ppo_evaluation one = ppo_evaluate(agent, &env, 1, 1);
     assert_true(one.mean_return == 2 && one.std_return == 0 && one.mean_length == 1);
+    assert_true(one.min_return == 2 && one.max_return == 2);
     ppo_agent_free(agent);
 }
 
@@ -759,6 +760,7 @@ static void an_evaluation_that_cannot_be_done_says_why(void **state) {
     assert_fails(ppo_evaluate(agent, &other, 1, 1).status, PPO_ERROR_ARGUMENT, "3");
     assert_fails(ppo_evaluate(agent, &endless, 1, 1).status, PPO_ERROR_ARGUMENT, "1000000|max_steps");
     ppo_evaluation none = ppo_evaluate(agent, &env, 0, 1);
+    assert_int_equal(none.episodes, 0);
     assert_nan(none.mean_return);
     assert_nan(none.mean_length);
     ppo_agent_free(agent);

@@ -222,6 +222,12 @@ static void an_environment_that_cannot_be_is_refused(void **state) {
         assert_fails(ppo_trainer_create(&env, &cfg, agent, &trainer), PPO_ERROR_ARGUMENT, words_of_faults[k]);
         assert_null(trainer);
     }
+    ppo_env alone = sound;
+    ppo_config cfg = tiny_config();
+    ppo_trainer *trainer = NULL;
+    alone.agents = alone.teams = 1; /* is what it was */
+    assert_ok(ppo_trainer_create(&alone, &cfg, agent, &trainer));
+    ppo_trainer_free(trainer);
     ppo_agent_free(agent);
 }
 

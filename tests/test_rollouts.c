@@ -378,8 +378,8 @@ static void an_overflowing_policy_is_reported_alike_by_any_number_of_threads(voi
             cfg.num_envs = 4, cfg.total_steps = 64, cfg.threads = threads, cfg.activation = PPO_RELU;
             assert_ok(ppo_agent_create(&env, &cfg, &agent));
             for (size_t i = 0; i < agent->model.params->count; i++) agent->model.params->data[i] *= 1e4f;
-            ticks_plan.fault_at[3] = 4, ticks_plan.obs = 3e38f;
-            assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_NUMERIC, "environment 3|step 4");
+            ticks_plan.fault_at[3] = 5, ticks_plan.fault_at[0] = 6, ticks_plan.obs = 3e38f; /* the first */
+            assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_NUMERIC, "environment 3|step 5");
             ppo_agent_free(agent);
             if (threads == 1) snprintf(first, sizeof first, "%s", ppo_last_error());
             assert_string_equal(ppo_last_error(), first);
@@ -822,8 +822,8 @@ static void a_thread_steps_its_copies_in_one_call(void **state) {
 static void stray_step_many(int n, void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
                             ppo_outcome *out) {
     step_each(n, state, rng, actions, obs, out);
-    if (many_fails == -5 && env_index(rng) == 3) ppo_env_fail("the second half is stuck");
-    if (many_fails == -5 || many_calls != 3) return; /* that is on two threads */
+    if (many_fails == -5 && env_index(rng) == 2) ppo_env_fail("the second pair is stuck");
+    if (many_fails == -5 || many_calls != 3) return; /* that is on three threads */
     if (many_fails == -1) memset((char *)state + n * stepped_alone.state_size, 1, 8);
     if (many_fails == -2) obs[n * stepped_alone.obs_size] = 1;
     if (many_fails == -3) out[2].reward = NAN;
@@ -840,13 +840,13 @@ static void a_fault_of_many_copies_is_reported(void **state) {
                  {-2, "environment 5 wrote beyond its observation"},
                  {-3, "reward is NaN (environment 2, step 3)"},
                  {-4, "observation[1] is NaN (environment 4, step 3)"},
-                 {-5, "env.step_many failed (environments 3 to 5): the second half is stuck"}};
+                 {-5, "env.step_many failed (environments 2 to 3): the second pair is stuck"}};
     ppo_env env = many_of(cartpole_env());
     ppo_agent *agent = NULL;
     env.step_many = stray_step_many;
     for (int i = 0; i < COUNT(cases); i++) {
         const int fails = cases[i].fails;
-        ppo_config cfg = many_config(&env, fails == -5 ? 2 : 1);
+        ppo_config cfg = many_config(&env, fails == -5 ? 3 : 1);
         many_calls = 0, many_fails = fails;
         assert_fails(ppo_train(&env, &cfg, &agent),
                      fails == -3 || fails == -4 ? PPO_ERROR_NUMERIC : PPO_ERROR_ARGUMENT, cases[i].words);

@@ -307,8 +307,8 @@ static void a_standard_deviation_stays_within_its_bounds(void **state) {
 static void a_log_std_beyond_its_bounds_counts_as_the_bound_and_learns_to_come_back(void **state) {
     (void)state;
     ppo_env env = reach_env();
-    for (int i = 0; i < 8; i++) {
-        const int gsde = i & 1, above = i & 2, inward = i & 4;
+    for (int i = 0; i < 16; i++) {
+        const int gsde = i & 1, above = i & 2, inward = i & 4, at_bound = i & 8;
         ppo_config cfg = ppo_config_default();
         ppo_agent *agent = NULL, *again = NULL;
         ppo_tape *tape;
@@ -319,7 +319,7 @@ static void a_log_std_beyond_its_bounds_counts_as_the_bound_and_learns_to_come_b
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         ppo_tensor *log_std = agent->model.log_std;
         for (size_t k = 0; k < (size_t)log_std->rows * (size_t)log_std->cols; k++)
-            log_std->data[k] = above ? 3 : -9;
+            log_std->data[k] = at_bound ? above ? -1 : -2 : above ? 3 : -9;
         assert_ok(ppo_tape_create(&tape));
         inputs.rows = 1, inputs.obs = &obs;
         ppo_outputs out = ppo_actor_critic_forward(tape, &agent->model, &inputs, PPO_POLICY);
