@@ -179,11 +179,12 @@ static int needs_others(void) { /* a folder, a file with a tokenizer.json in it,
     good = good && needs("ppo_hub.h", ppo_fit_sft(lm, &text, &fit));
     fit.window = 0, fit.gradient_checkpointing = 1;
     good = good && needs("ppo_hub.h", ppo_fit_sft(lm, &text, &fit));
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < 6; ++k) {
         rlhf.refills = k == 0, rlhf.samples = 2, rlhf.kl_place = PPO_KL_IN_LOSS;
         rlhf.ratio = k == 1 ? PPO_RATIO_SEQUENCE : PPO_RATIO_TOKEN;
         rlhf.kl_estimator = k == 2 ? PPO_KL_EXACT : PPO_K3;
         rlhf.sampling.tool_token = k == 3 ? 0 : -1;
+        rlhf.reference_every = k == 4, rlhf.importance_cap = k == 5 ? 1 : 0;
         good = good && needs("ppo_methods.h", ppo_rlhf_create(lm, NULL, NULL, &text, NULL, NULL, &rlhf, &run)) && !run;
     }
     ppo_lm_free(lm);
