@@ -220,13 +220,17 @@ static void a_terminal_shows_one_line_that_changes(void **state) {
         p[i].steps = 100 * (i + 1), p[i].total_steps = 300, p[i].mean_return = NAN;
     }
     snprintf(p[2].warning, sizeof p[2].warning, "the loss is odd");
-    p[2].warned = 3;
-    for (int to = 1; to <= 2; to++) {
+    for (int k = 0; k < 4; k++) {
+        const int to = 1 + k / 2, warned = k % 2;
+        p[2].warned = warned ? 3 : 0;
         char *text = printed_on_a_terminal(to, p, 3);
+        const char *const first_end = strchr(text, '\n'), *const last_end = strrchr(text, '\n');
         assert_non_null(strchr(text, '\r'));
         assert_non_null(strstr(text, "100/300 steps"));
         assert_non_null(strstr(text, "300/300 steps"));
-        assert_non_null(strstr(text, "warning: the loss is odd"));
+        assert_true(!!strstr(text, "warning: the loss is odd") == warned);
+        assert_true(first_end > strstr(text, "300/300 steps") && last_end[1] == 0);
+        assert_true((first_end != last_end) == warned);
         free(text);
     }
     assert_int_equal(ppo_print_progress(NULL, stdout), 0);
