@@ -1389,13 +1389,13 @@ def cases_of_spaces():
         "picture": (
             Box(0, 255, (5, 4, 3), np.uint8),
             lambda t: draw(5, 4, 3),
-            ["row[0 .. 59]: observation: channels x height x width, 3 x 5 x 4, each times 0.00392156886"],
+            ["row[0 .. 59]: observation: channels x height x width, 3 x 5 x 4, each times 0.003921569"],
         ),
         "parts": (
             Dict(gear=MultiDiscrete([2, 3]), view=Box(0, 255, (5, 4, 3), np.uint8)),
             lambda t: {"gear": np.array([t % 2, t % 3]), "view": draw(5, 4, 3)},
             [
-                "row[0 .. 59]: observation['view']: channels x height x width, 3 x 5 x 4, each times 0.00392156886",
+                "row[0 .. 59]: observation['view']: channels x height x width, 3 x 5 x 4, each times 0.003921569",
                 "row[60 .. 64]: observation['gear']: for each choice 1 among its options, else 0: [2, 3]",
             ],
         ),

@@ -558,7 +558,7 @@ class _Observations:
                 if np.any(getattr(space, "start", 0)):
                     text += ", from %s on" % np.array(space.start).tolist()
             if factor != 1.0:
-                text += ", each times %.9g" % factor
+                text += ", each times %s" % factor
             lines.append("row[%d .. %d]: %s: %s" % (offset, offset + size - 1, _named(keys), text))
         return lines
 
