@@ -1177,6 +1177,9 @@ static void bad_files_are_refused_by_a_sentence(void **state) {
     refuses_model("not GGUF");
     rename_in_file("llama.block_count", "llama.block_xxxxx");
     refuses_model("llama.block_count");
+    remove("a.gguf");
+    refuses_model("a.gguf|cannot be opened");
+    refuses_tokenizer("a.gguf|cannot be opened");
 }
 
 static void names_that_are_wrong_or_there_twice_are_refused(void **state) {

@@ -301,7 +301,7 @@ static void tokens_per_second_are_tokens_by_seconds(void **state) {
 
 static void what_kto_cannot_learn_from_is_refused(void **state) {
     (void)state;
-    static const float weights[][2] = {{0, 1}, {1, 0}, {1, -1}, {2e6f, 1}, {1, 2e6f}, {NAN, 1}, {1, NAN}};
+    static const float weights[][2] = {{0, 1}, {1, 0}, {1, -1}, {1.1e6f, 1}, {1, 1.1e6f}, {NAN, 1}, {1, NAN}};
     ppo_fit_config fit = ppo_fit_config_default();
     ppo_lm *lm = tiny_lm(8), *reference = tiny_lm(8);
     ppo_tokens good = {0}, silent = {0};
@@ -665,6 +665,32 @@ static void a_unit_without_weights_leaves_those_of_others(void **state) {
     ppo_agent_free(agent);
 }
 
+/* The whole numbers of a convolution follow from what it gives, not from what those after it make of that. */
+static void a_convolution_of_8_bits_knows_its_own_range(void **state) {
+    (void)state;
+    static char text[1 << 16];
+    ppo_env env = walk_env();
+    ppo_config config = tiny_config();
+    ppo_agent *agent = NULL;
+    char line[2][160];
+    env.shape[0] = 1, env.shape[1] = env.shape[2] = 6;
+    env.obs_size = 36;
+    assert_ok(ppo_config_set_all(&config, "conv=2x3x1,2x3x1 activation=relu"));
+    assert_ok(ppo_agent_create(&env, &config, &agent));
+    const ppo_tensor *w = agent->model.conv.weight[1];
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < w->rows * w->cols && k; i++) w->data[i] *= 1024;
+        assert_ok(ppo_export_c_int8(agent, NULL, "seen", "policy.h"));
+        read_file(text);
+        const char *at = strstr(text, "_conv(x, seen_conv_0");
+        assert_non_null(at);
+        snprintf(line[k], sizeof line[k], "%.*s", (int)strcspn(at, "\n"), at);
+    }
+    assert_string_equal(line[0], line[1]);
+    remove("policy.h");
+    ppo_agent_free(agent);
+}
+
 /* What a layer is given has fewer bits, so that its sums have room. */
 static void a_policy_of_8_bits_may_have_many_observations(void **state) {
     (void)state;
@@ -730,6 +756,7 @@ static void a_memory_of_8_bits_is_rounded_episode_by_episode(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_unit_without_weights_leaves_those_of_others),
+        cmocka_unit_test(a_convolution_of_8_bits_knows_its_own_range),
         cmocka_unit_test(a_policy_of_8_bits_may_have_many_observations),
         cmocka_unit_test(a_memory_of_8_bits_is_rounded_episode_by_episode),
         cmocka_unit_test(a_policy_loss_of_nan_fails_the_tape),

@@ -211,6 +211,7 @@ static void what_tokenizers_cannot_have_is_named(void **state) {
         {pieces_json, "\"a\": 0", "\"a\": 0, \"a\": 9", "there twice: \"a\""},
         {pieces_json, "\"model\"", "\"model\": {\"vocab\": {}, \"merges\": []}, \"model\"",
          "repeated member \"model\""},
+        {pieces_json, "\"model\"", "\"other\"", "byte 0:|a tokenizer without a model"},
         {pieces_json, "\"type\": \"BPE\"", "\"type\": 7", "expected"},
         {pieces_json, "\"added_tokens\"", "\"added_tokens\": 3, \"other\"", "expected \"[\""},
         {pieces_json, "\"special\": true", "\"special\": 1", "expected true or false"},
@@ -334,6 +335,13 @@ static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
          {4},
          1,
          "aa"},
+        {pieces_json,
+         "\"vocab\": {\"a\": 0,",
+         "\"ignore_merges\": true, \"vocab\": {\"aa\": 0, \"a\": 6,",
+         "aa",
+         {0},
+         1,
+         "aa"},
         {digits_json, "Digits\"", "Digits\"", "11", {1}, 1, "11"},
         {digits_json, "Digits\"", "Digits\", \"individual_digits\": true", "11", {0, 0}, 2, "11"},
         {unigram_json,
@@ -344,6 +352,14 @@ static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
          3,
          "ab ab"},
         {unigram_json, ", \"prepend_scheme\": \"never\"}, \"post", "}, \"post", "ab", {4, 3}, 2, " ab"},
+        /* a character that has a meaning in expressions */
+        {unigram_json,
+         "\"" LOW "\", \"prepend_scheme\": \"never\"}, \"post",
+         "\".\", \"prepend_scheme\": \"never\"}, \"post",
+         "ab ab",
+         {3, 0, 3},
+         3,
+         "ab<s>ab"},
         {bytes_json,
          "\"ab\": 2, \"\304\240\": 3}, \"merges\": [\"a b\"]",
          "\"b\304\240\": 2, \"\304\240\": 3}, \"merges\": [\"b \304\240\"]",
@@ -1885,7 +1901,7 @@ static void new_tokens_that_are_there_are_refused(void **state) {
     } cases[] = {{"", "special token 1 is NULL, empty"}, {"<s>", "\"<s>\" is token 4 already"},
                  {"ab", "\"ab\" is token 2 already"},    {"\304\240", "is token 3 already"},
                  {"<new>", "both called \"<new>\""},     {"\377", "not UTF-8"},
-                 {"a\n", "control characters"}};
+                 {"a\n", "control characters"},          {"a", "\"a\" is token 0 already"}};
     ppo_tokenizer *tok = tokenizer_from(bytes_json), *characters = NULL;
     for (int i = 0; i < COUNT(cases); i++) {
         const char *const names[] = {"<new>", cases[i].name};

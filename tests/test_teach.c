@@ -289,18 +289,19 @@ static void what_is_held_out_is_not_learned(void **state) {
         ppo_agent_free(agent);
         if (k) break;
         /* Which they are: changing an episode that is learned from changes the weights. */
-        int held = 0;
-        for (int begin = 0, i = 0; i < play.steps; ++i) {
+        int held = 0, places = 0;
+        for (int begin = 0, i = 0, place = 0; i < play.steps; ++i) {
             if (!play.terminated[i] && !play.truncated[i]) continue;
             ppo_agent *other = new_agent(&env, "");
             play.actions.discrete[begin] = 0;
             assert_ok(ppo_clone(other, &play, &how, NULL));
             if (bits_differ(other->model.params->data, weights[0], 8)) play.actions.discrete[begin] = 2;
-            else ++held;
+            else ++held, places += place;
             ppo_agent_free(other);
-            begin = i + 1;
+            begin = i + 1, ++place;
         }
         assert_int_equal(held, 2); /* a tenth of 20 */
+        assert_true(places > 1);   /* not the first two: they are drawn */
     }
     assert_false(bits_differ(weights[0], weights[1], 8));
     assert_true(report[0].loss[0] == report[1].loss[0] && report[0].loss[1] != report[1].loss[1]);
@@ -838,6 +839,20 @@ static void what_cannot_be_cloned_is_refused(void **state) {
     free(before);
     ppo_agent_free(agent);
     ppo_agent_free(box);
+
+    /* So are its statistics: there are none, or those that it had. */
+    agent = new_agent(&env, "normalize_obs=yes normalize_reward=yes");
+    float *weight = agent->model.params->data, kept = *weight;
+    for (int k = 0; k < 2; ++k) {
+        const double seen = agent->obs_norm.count, earned = agent->return_norm.count;
+        assert_true(k ? seen > 0 && earned > 0 : seen == 0 && earned == 0);
+        *weight = NAN;
+        assert_fails(ppo_clone(agent, &sound, &usual, NULL), PPO_ERROR_NUMERIC, "the policy's loss is");
+        assert_true(agent->obs_norm.count == seen && agent->return_norm.count == earned);
+        *weight = kept;
+        if (!k) assert_ok(ppo_clone(agent, &sound, &usual, NULL));
+    }
+    ppo_agent_free(agent);
 }
 
 static void no_action(const void *state, unsigned char *mask) {

@@ -47,8 +47,7 @@ static void show(world *w, ppo_rng *rng, float *obs) {
 
 static void task_reset(void *state, ppo_rng *rng, float *obs) {
     world *w = (world *)state;
-    if (((const task *)ppo_env_user())->copies > 1 && !w->opened)
-        ppo_fail(PPO_ERROR_ARGUMENT, "it is closed");
+    if (((const task *)ppo_env_user())->copies > 1 && !w->opened) ppo_env_fail("it is closed");
     w->step = shared_step = 0;
     w->episodes++;
     show(w, rng, obs);
@@ -448,7 +447,7 @@ static void what_copies_of_an_environment_show_is_named(void **state) {
     t = fine, t.shares = 1, t.copies = 2, checked(t, "copies-shared", "one alone repeats itself");
     t = fine, t.chance = 1, checked(t, "copies-random", "in reset() two copies|rand() or static variables");
     t.chance = 2, checked(t, "copies-random", "two copies|rand() or static variables");
-    t = fine, t.forgets = 1, checked(t, "reset-forgets", "reset() leaves something");
+    t = fine, t.forgets = 1, checked(t, "reset-forgets", "differ at step 1: reset() leaves something");
     t = fine, t.blind = 1, checked(t, "obs-unwritten", "step does not write observation[1]");
     t.copies = 1, checked(t, "obs-unwritten", "step does not write observation[1]");
     if (sizeof(void *) < 8) return; /* other bytes */
