@@ -480,7 +480,6 @@ static int ppo__gguf_by_name(const void *a, const void *b) {
 
 static ppo__gguf_tensor *ppo__gguf_tensor_of(const ppo__gguf *g, const char *name) {
     const ppo__gguf_tensor key = {name, 0, 0, 0, 0, 0, 0};
-    if (!g->tensor_count) return NULL;
     return (ppo__gguf_tensor *)bsearch(&key, g->tensors, (size_t)g->tensor_count, sizeof key,
                                        ppo__gguf_by_name);
 }
@@ -499,7 +498,7 @@ static void ppo__gguf_places(ppo__gguf *g, uint64_t alignment) {
         tensor->begin = (int64_t)(data + expected);
         expected += ((uint64_t)tensor->bytes + alignment - 1) / alignment * alignment;
     }
-    if (g->tensor_count) qsort(g->tensors, (size_t)g->tensor_count, sizeof *g->tensors, ppo__gguf_by_name);
+    qsort(g->tensors, (size_t)g->tensor_count, sizeof *g->tensors, ppo__gguf_by_name);
     for (int k = 1; k < g->tensor_count && !g->status; ++k)
         if (!strcmp(g->tensors[k - 1].name, g->tensors[k].name))
             ppo__gguf_fail(g, "a tensor that is there twice: ", g->tensors[k].name);
@@ -872,7 +871,6 @@ static ppo_status ppo__gguf_array(ppo__hub *hub, int way, const char *name, ppo_
                                   int cols, int rank);
 
 static void ppo__gguf_start(ppo__gguf *g) {
-    g->hub.folder = g->path;
     g->hub.rows = ppo__gguf_rows[ppo__gguf_families[g->family].fused];
     g->hub.array = ppo__gguf_array;
 }
