@@ -759,25 +759,6 @@ static void normalized_rewards_have_no_units(void **state) {
     free(x), free(y), free(z);
 }
 
-/* Running moments: those of all rewards, as if they had come at once. */
-static void rewards_are_normalized_by_all_so_far(void **state) {
-    (void)state;
-    ppo_rlhf_config c = small_config();
-    c.normalize_rewards = 1;
-    bench b = begin(&c);
-    const float score[24] = {1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 1};
-    double sum = 0, squares = 0;
-    for (int i = 0; i < 24; i++) sum += score[i], squares += score[i] * score[i];
-    for (int k = 0; k < 3; k++) {
-        ppo__rlhf_reward_moments(b.rlhf, score + 8 * k, 8);
-        b.rlhf->samples += 8;
-        b.rlhf->reward_mean[0] = b.rlhf->reward_mean[1], b.rlhf->reward_var[0] = b.rlhf->reward_var[1];
-    }
-    assert_close(b.rlhf->reward_mean[0], sum / 24, 1e-12);
-    assert_close(b.rlhf->reward_var[0], squares / 24 - sum / 24 * sum / 24, 1e-12);
-    end(&b);
-}
-
 /* A reward far from all before counts in the moments as if it were 10 standard deviations from their mean. */
 static void an_outlier_does_not_end_the_normalization(void **state) {
     (void)state;
@@ -1052,6 +1033,23 @@ static int models_differ(const ppo_lm *a, const ppo_lm *b) {
         if (p->m[i] != 0 || p->v[i] != 0) return 1;
     return p->step != q->step || bits_differ(p->data, q->data, p->count) ||
            (!q->frozen && (bits_differ(p->m, q->m, p->count) || bits_differ(p->v, q->v, p->count)));
+}
+
+/* Running moments: those of all rewards, as if they had come at once. */
+static void rewards_are_normalized_by_all_so_far(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    c.normalize_rewards = 1;
+    bench b = begin(&c);
+    batch x = sample_batch(&b, &c);
+    const float score[24] = {1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 1};
+    double sum = 0, squares = 0;
+    for (int i = 0; i < 24; i++) sum += score[i], squares += score[i] * score[i];
+    for (int k = 0; k < 3; k++) assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, score + 8 * k, NULL));
+    assert_close(b.rlhf->reward_mean[0], sum / 24, 1e-12);
+    assert_close(b.rlhf->reward_var[0], squares / 24 - sum / 24 * sum / 24, 1e-12);
+    ppo_generator_free(x.generator);
+    end(&b);
 }
 
 static void figures_of_an_iteration_are_means_over_its_tokens(void **state) {
@@ -3256,7 +3254,6 @@ int main(void) {
         cmocka_unit_test(a_critic_of_its_own_has_its_own_learning_rate),
         cmocka_unit_test(the_critic_is_a_copy_unless_one_is_given),
         cmocka_unit_test(normalized_rewards_have_no_units),
-        cmocka_unit_test(rewards_are_normalized_by_all_so_far),
         cmocka_unit_test(target_kl_ends_the_epochs),
         cmocka_unit_test(a_step_too_far_is_taken_back),
         cmocka_unit_test(a_collapse_is_told),
@@ -3265,6 +3262,7 @@ int main(void) {
         cmocka_unit_test(without_a_kl_there_is_no_reference_but_the_callers),
         cmocka_unit_test(the_learning_rate_follows_its_schedule_by_iterations),
         cmocka_unit_test(a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own),
+        cmocka_unit_test(rewards_are_normalized_by_all_so_far),
         cmocka_unit_test(figures_of_an_iteration_are_means_over_its_tokens),
         cmocka_unit_test(log_probabilities_that_are_not_given_are_those_of_sampling),
         cmocka_unit_test(the_first_ratio_tells_of_log_probabilities_that_are_not_those_of_training),
