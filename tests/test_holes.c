@@ -127,6 +127,7 @@ static void a_return_that_is_too_large_costs_one_row(void **state) {
     ppo_trainer *trainer = NULL;
     ppo_action action;
     ppo_outcome huge = {0}, one = {0};
+    ppo_progress progress;
     const float obs = 0.5f;
     int acts = 0;
     env.obs_size = 1;
@@ -147,6 +148,22 @@ static void a_return_that_is_too_large_costs_one_row(void **state) {
         assert_ok(ppo_trainer_observe(trainer, 0, &obs, NULL, &one));
     }
     assert_int_equal(acts, 3);
+    ppo_trainer_free(trainer);
+    config.num_envs = 2, huge.waits = 1; /* and the source stays away */
+    assert_ok(ppo_trainer_create(&env, &config, agent, &trainer));
+    for (int source = 0; source < 2; source++) {
+        assert_ok(ppo_trainer_observe(trainer, source, &obs, NULL, NULL));
+        for (int i = 0; i < (source ? 4 : 1); i++) {
+            assert_ok(ppo_trainer_act(trainer, source, &action));
+            assert_ok(ppo_trainer_observe(trainer, source, &obs, NULL, &one));
+        }
+        if (source) continue;
+        assert_ok(ppo_trainer_act(trainer, source, &action));
+        assert_ok(ppo_trainer_observe(trainer, source, NULL, NULL, &huge));
+        assert_fails(ppo_trainer_observe(trainer, source, NULL, NULL, &huge), PPO_ERROR_NUMERIC, "too large");
+    }
+    assert_ok(ppo_trainer_learn(trainer, 0, &progress));
+    assert_int_equal(progress.iteration_steps, 1 + 4);
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
 }
