@@ -471,7 +471,7 @@ static void turns_step(void *state, ppo_rng *rng, const ppo_action *action, floa
     int k = w->step % 2;
     (void)rng;
     if (action[!k].choices) out[k].reward = 1000; /* who waits has no action */
-    w->score[k] += action[k].discrete == k;
+    w->score[k] += action[k].choices[0] == k;
     out[k].reward += 0.5f;   /* for the one who moved, */
     out[!k].reward = -0.25f; /* and for the one who waits */
     w->step++;
@@ -537,6 +537,55 @@ static void what_an_agent_earns_while_it_waits_counts_for_its_latest_action(void
         }
         float v = r->value[2 * 4 + k], target = r->reward[2 * 4 + k] + 0.5f * r->reward[2 * 5 + k];
         assert_close(r->advantage[2 * 4 + k], target - v, 1e-5);
+    }
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
+/* The second of two leaves after two steps, comes again at the fifth, leaves at the eighth, and would come again at the
+   tenth, which is the last. Of what is said of it while it is out, only that it comes counts. */
+static void comings_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    (void)rng, (void)out;
+    obs[0] = obs[1] = (float)(*(int *)state = 0);
+}
+
+static void comings_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    const int step = ++*(int *)state, is_out = (step > 2 && step < 5) || step > 8;
+    (void)rng, (void)action;
+    obs[0] = (float)step, obs[1] = is_out ? NAN : (float)step;
+    out[0].reward = 1, out[1].reward = is_out ? NAN : (float)step;
+    out[1].terminated = step == 2 || step == 8;
+    out[1].truncated = is_out;
+    out[1].joins = step == 5 || step == 10;
+    out[0].joins = step == 4; /* it is there: this means nothing */
+}
+
+static void who_is_out_comes_again_when_it_says_so(void **state) {
+    (void)state;
+    ppo_env env = {.obs_size = 1,
+                   .action_space = ppo_discrete(2),
+                   .state_size = sizeof(int),
+                   .max_steps = 10,
+                   .agents = 2,
+                   .reset_all = comings_reset,
+                   .step_all = comings_step};
+    ppo_config cfg = config_of("num_envs=2 rollout_steps=10 minibatch_size=0 total_steps=100 hidden=8");
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_progress progress;
+    const int seen[5] = {0, 1, 5, 6, 7}, length[5] = {0, 2, 0, 0, 3};
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    for (int k = 1; k <= 2; k++) {
+        assert_ok(ppo_trainer_iterate(trainer, &progress));
+        const ppo_rollout *r = ppo_trainer_rollout(trainer);
+        assert_int_equal(progress.episodes, 3 * k);
+        assert_true(r->recorded[0] == 10 && r->recorded[1] == 5 && r->episode_length[2 * 9] == 10);
+        for (int t = 0; t < 5; t++) {
+            assert_true(r->obs[2 * t] == (float)t && r->obs[2 * t + 1] == (float)seen[t]);
+            assert_true(r->reward[2 * t + 1] == (float)(seen[t] + 1));
+            assert_int_equal(r->episode_length[2 * t + 1], length[t]);
+        }
     }
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
@@ -1185,6 +1234,7 @@ int main(void) {
         cmocka_unit_test(what_is_pushed_in_the_wrong_order_is_refused),
         cmocka_unit_test(agents_that_do_not_meet_train_as_in_worlds_of_their_own),
         cmocka_unit_test(what_an_agent_earns_while_it_waits_counts_for_its_latest_action),
+        cmocka_unit_test(who_is_out_comes_again_when_it_says_so),
         cmocka_unit_test(no_outcome_is_lost_between_rollouts),
         cmocka_unit_test(after_a_failure_no_outcome_is_awaited),
         cmocka_unit_test(players_of_any_kind_meet),

@@ -164,6 +164,10 @@ static void a_return_that_is_too_large_costs_one_row(void **state) {
     }
     assert_ok(ppo_trainer_learn(trainer, 0, &progress));
     assert_int_equal(progress.iteration_steps, 1 + 4);
+    assert_ok(ppo_trainer_observe(trainer, 0, &obs, NULL, NULL)); /* with what it earned since */
+    assert_ok(ppo_trainer_act(trainer, 0, &action));
+    assert_ok(ppo_trainer_observe(trainer, 0, &obs, NULL, &one));
+    assert_true(ppo_trainer_rollout(trainer)->reward[0] == 1);
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
 }

@@ -351,6 +351,7 @@ static void a_number_that_is_not_finite_is_reported_with_environment_and_step(vo
         {{-1, -1, 0, -1}, NAN, 0, "observation[0] is NaN (environment 2, step 0)"},
         {{-1, -1, 9, -1}, -INFINITY, 0, "observation[0] is -infinite (environment 2, step 9)"},
         {{3, 3, 3, 3}, NAN, 0, "observation[0] is NaN (environment 0, step 3)"},
+        {{1, -1, -1, 0}, NAN, 0, "observation[0] is NaN (environment 3, step 0)"},
         {{6, -1, 5, 4}, 0, NAN, "reward is NaN (environment 3, step 4)"}}; /* the earliest of several */
     for (int i = 0; i < 3 * COUNT(cases); i++) {
         ppo_env env = ticks_env(0);
@@ -490,13 +491,18 @@ static void a_truncated_step_bootstraps_from_its_own_last_observation(void **sta
 static void a_terminated_step_does_not_bootstrap(void **state) {
     (void)state;
     ppo_env env = ticks_env(7);
+    ppo_config cfg = ticks_config();
     ticks_plan.terminate_at = 7; /* at the time limit: the task's own end wins */
-    bench b = collect(&env, ticks_config());
+    cfg.total_steps *= 2;
+    bench b = collect(&env, cfg);
     for (int e = 0; e < 3; e++) {
         int i = 6 * 3 + e;
         assert_true(b.rollout->terminated[i] && !b.rollout->truncated[i]);
         assert_close(b.rollout->value_target[i], 1, 1e-6);
     }
+    assert_ok(ppo_trainer_iterate(b.trainer, NULL)); /* ends one in row 7, which had a next value */
+    for (int i = 7 * 3; i < 8 * 3; i++)
+        assert_true(b.rollout->terminated[i] && b.rollout->next_value[i] == 0);
     drop(&b);
 }
 
