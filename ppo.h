@@ -10944,7 +10944,6 @@ static void ppo__hold_open_row(ppo__collector *c, int e) {
     const int open = c->row[e] == PPO__ROW_OPEN, rows = r->recorded[e] -= open;
     if (open && c->held.envs)
         ppo__copy_decided(r, (int)(ppo__at(rows, r->envs) + e), c->columns, &c->held, (size_t)e);
-    if (!open) c->row[e] = PPO__ROW_COMPLETE;
     ppo__blank(c, e, rows);
 }
 
