@@ -38,7 +38,8 @@ static ppo_status exchange(void *user, int peer, const void *send, size_t sent, 
                            size_t received) {
     line *l = (line *)user;
     const int to = l->link[l->rank][peer][1], from = l->link[peer][l->rank][0], first = l->rank < peer;
-    int ok = !first || write_all(to, (const char *)send, sent);
+    int ok = (sent || received) &&
+             (!first || write_all(to, (const char *)send, sent)); /* one may be 0, not both */
     ok = ok && read_all(from, (char *)receive, received);
     ok = ok && (first || write_all(to, (const char *)send, sent));
     l->sent += (int64_t)sent, l->messages++;

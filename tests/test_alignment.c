@@ -2091,6 +2091,7 @@ static ppo_status align_once(void *user) {
         if (!status) status = fit(kind, j->lm, j->reference, &j->chosen, &j->rejected, &c);
     }
     ppo_set_threads(1);
+    if (!status) status = ppo_fit_kto(j->lm, j->reference, &j->chosen, &j->rejected, 1, 1, &c);
     c.checkpoint = scratch_path("job"), c.held_out = &j->chosen, c.patience = 1, c.window = 3;
     remove(c.checkpoint);
     for (int k = 0; k < 2 && !status; k++)

@@ -339,6 +339,15 @@ static void a_chat_without_a_place_in_the_form_is_refused(void **state) {
     how.date = "a date that is longer than any date that was ever written in a chat with a model";
     assert_fails(ppo_tokens_add_chat_as(&tokens, tok, &how, twice, 1, 1), PPO_ERROR_ARGUMENT,
                  "a date of 80 bytes");
+    enum { LONG = 1 << 25, MANY = 64 }; /* a text, as often as makes 2 GB of it */
+    ppo_message all[MANY];
+    char *text = (char *)malloc(LONG + 1);
+    assert_non_null(text);
+    memset(text, 'a', LONG), text[LONG] = 0;
+    for (int m = 0; m < MANY; m++) all[m].role = m % 2 ? "assistant" : "user", all[m].text = text;
+    assert_fails(ppo_tokens_add_chat(&tokens, tok, PPO_CHATML, all, MANY, 1), PPO_ERROR_ARGUMENT,
+                 "messages of 21474");
+    free(text);
     assert_int_equal(tokens.count, 0);
     ppo_tokens_free(&tokens);
     ppo_tokenizer_free(tok);

@@ -365,6 +365,8 @@ static void models_of_every_family_are_read_back_to_the_bit(void **state) {
         assert_ok(ppo_encode_as(trained, PPO_ENCODE_SPECIALS, text, sizeof text - 1, a, 64, &n));
         assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, text, sizeof text - 1, b, 64, &m));
         assert_true(n == m && !memcmp(a, b, (size_t)n * sizeof *a));
+        take_file("b.gguf"); /* which of llama.cpp's models have queries, keys and values in one */
+        assert_int_equal(is_there("attn_qkv.weight"), strstr("gpt2 gpt_neox phi3", models[k].family) != NULL);
         assert_ok(ppo_gguf_save(read, tok, NULL, PPO_GGUF_F32, "a.gguf")); /* twice: the same bytes */
         FILE *one = fopen("a.gguf", "rb"), *two = fopen("b.gguf", "rb");
         for (int c = 0; c != EOF;) assert_int_equal(c = getc(one), getc(two));

@@ -615,12 +615,15 @@ static void fail_to_allocate(void *user, const ppo_group *group, result *r) {
     ppo_config cfg = eight_environments(1);
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    heap h = {0, 0, *(const int *)user, 0};
+    heap h = {0, 0, -1, 0};
     cfg.shards = 4, cfg.minibatch_size = 32, cfg.num_envs = 32;
+    ppo_set_allocator(heap_hook, &h);
     r->status = ppo_agent_create(&env, &cfg, &agent);
-    if (group->rank == 1) ppo_set_allocator(heap_hook, &h);
+    if (group->rank == 1) h.fail_at = h.calls + *(const int *)user;
     if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
     r->hash[0] = trainer != NULL, r->hash[1] = h.calls > h.fail_at;
+    ppo_trainer_free(trainer), ppo_agent_free(agent);
+    r->hash[2] = (uint64_t)h.live;
 }
 
 /* In process 1 an allocation of the first iterations fails, or of a fine-tuning; then all go on. */
@@ -794,6 +797,7 @@ static void processes_that_cannot_train_together_say_so(void **state) {
             if (got[r].status != PPO_ERROR_MEMORY) print_message("allocation %d\n", at);
             assert_int_equal(got[r].status, PPO_ERROR_MEMORY);
             assert_int_equal(got[r].hash[0], 0);
+            assert_int_equal(got[r].hash[2], 0); /* nor is a block left in either */
         }
     }
     assert_int_equal(got[0].status | got[1].status, PPO_OK);

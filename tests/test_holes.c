@@ -637,6 +637,18 @@ static void arrays_of_a_checkpoint_of_tokens_have_these_types_and_shapes(void **
     fit.batch_size = 2, fit.checkpoint = "file", fit.checkpoint_every = 1;
     assert_ok(ppo_fit_dpo(lm, reference, &prompts, &prompts, &fit));
     check_layout(layout_of_fit);
+    fit.held_out_rejected = NULL;
+    assert_ok(ppo_fit_sft(lm, &prompts, &fit));
+    static const char *const sets[] = {"data", "rejected", "held_out", "held_out_rejected"};
+    ppo_file *file = NULL; /* it knows the data that there are */
+    assert_ok(ppo_file_read("file", &file));
+    for (int i = 0; i < COUNT(sets); i++) {
+        char key[40];
+        snprintf(key, sizeof key, "saved_with.%s", sets[i]);
+        assert_int_equal(ppo_file_text(file, key) != NULL, i % 2 == 0);
+    }
+    ppo_file_free(file);
+    remove("file");
     ppo_tokens_free(&prompts), ppo_tokens_free(&held_out);
     ppo_lm_free(lm), ppo_lm_free(reference);
 }

@@ -861,14 +861,28 @@ static void a_saved_folder_names_its_tokens(void **state) {
     }
     empty("out");
     /* names that JSON must escape */
-    const char *const pad[] = {"<pad>\"\\"};
+    char longest[PPO_MAX_TOKEN_BYTES + 1] = "";
+    const char *const pad[] = {"<pad>\"\\", (const char *)memset(longest, '-', PPO_MAX_TOKEN_BYTES)};
     ppo_tokenizer *tok = NULL, *back = NULL;
     char *text = NULL;
-    assert_ok(ppo_tokenizer_bytes(pad, 1, &tok));
+    assert_ok(ppo_tokenizer_bytes(pad, 2, &tok));
     assert_ok(ppo_tokenizer_save(tok, "out"));
     assert_ok(ppo_tokenizer_load("out", &back));
-    assert_int_equal(ppo_tokenizer_special(back, pad[0]), 256);
+    for (int k = 0; k < 2; k++) assert_int_equal(ppo_tokenizer_special(back, pad[k]), 256 + k);
     ppo_tokenizer_free(tok), ppo_tokenizer_free(back);
+    empty("in"), empty("out");
+    /* the token before a text, without one after it */
+    assert_ok(
+        load_changed(bytes_json, "\"post_processor\": null",
+                     "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": "
+                     "{\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"<s>\": "
+                     "{\"id\": \"<s>\", \"ids\": [4], \"tokens\": [\"<s>\"]}}}",
+                     &tok));
+    write_text("out/config.json", "{\"vocab_size\": 6}");
+    assert_ok(ppo_tokenizer_save(tok, "out"));
+    assert_ok(ppo_text_load("out/config.json", &text, NULL));
+    assert_non_null(strstr(text, "\"bos_token_id\": 4"));
+    ppo_text_free(text), ppo_tokenizer_free(tok);
     empty("in"), empty("out");
     assert_ok(load_changed(bytes_json, "<s>", "\\u0001<\\n\\\"\\\\>", &tok));
     write_text("out/config.json", "{\"vocab_size\": 6, \"eos_token_id\": 4}");
@@ -917,6 +931,29 @@ static ppo_status load_config(const char *family, const char *old, const char *b
 #define LAYERS "\"num_hidden_layers\": 3"
 #define ROPES  "\"no_rope_layers\": [1, 1, 1]"
 #define WINDOW "\"sliding_window\": 4, \"use_sliding_window\": true"
+/* What a family sets is its layout; how large a model is stays as it was. */
+static void a_family_leaves_the_sizes_of_a_model(void **state) {
+    (void)state;
+    static const char own[] =
+        "vocab=99 context=9 width=24 layers=3 heads=6 kv_heads=2 head_size=10 hidden=11 "
+        "score=yes seed=5 eos=3";
+    static const char *const families[] = {"gpt2", "qwen3", "gemma3_text"};
+    for (int i = 0; i < COUNT(families); i++) {
+        ppo_lm_config c = ppo_lm_config_default(), before;
+        assert_ok(ppo_settings_set_all(ppo_lm_settings(), &c, own));
+        before = c;
+        assert_ok(ppo_lm_config_family(&c, families[i]));
+        for (int k = 0; k < ppo_lm_settings()->count; k++) {
+            const char *name = ppo_lm_settings()->field[k].name, *at = strstr(own, name);
+            char was[64], is[64];
+            if (!at || at[strlen(name)] != '=' || (at > own && at[-1] != ' ')) continue;
+            assert_ok(ppo_settings_get(ppo_lm_settings(), &before, name, was, sizeof was));
+            assert_ok(ppo_settings_get(ppo_lm_settings(), &c, name, is, sizeof is));
+            assert_string_equal(is, was);
+        }
+    }
+}
+
 static void what_a_config_cannot_say_is_named(void **state) {
     (void)state;
     static const struct {
@@ -1998,6 +2035,16 @@ static void lines_with_a_label_are_of_one_kind_each(void **state) {
                      bad[k][1]);
         assert_int_equal(data[0].count + data[1].count, 5);
     }
+    /* where names are tokens, none is told, even if token 0 has one */
+    ppo_named named;
+    ppo_tokenizer *first = NULL;
+    empty("in");
+    assert_ok(load_changed(unigram_json, "a", "a", &first));
+    how.named = &named, how.specials = 1;
+    write_text("in/lines", "{\"text\": \"ab\"}");
+    assert_ok(ppo_tokens_add_lines(&data[0], NULL, "in/lines", first, &how, NULL));
+    assert_int_equal(named.line, 0);
+    ppo_tokenizer_free(first);
     how.labels = 0; /* where pairs are needed */
     write_text("in/lines", labels);
     assert_fails(ppo_tokens_add_lines(&data[0], &data[1], "in/lines", tok, &how, NULL), PPO_ERROR_FILE,
@@ -2232,6 +2279,7 @@ int main(void) {
         cmocka_unit_test(a_long_text_is_encoded_word_by_word),
         cmocka_unit_test(too_many_added_tokens_are_refused),
         cmocka_unit_test(a_saved_folder_names_its_tokens),
+        cmocka_unit_test(a_family_leaves_the_sizes_of_a_model),
         cmocka_unit_test(what_a_config_cannot_say_is_named),
         cmocka_unit_test(a_config_needs_these_keys_and_no_others),
         cmocka_unit_test(what_a_config_says_is_the_models),

@@ -448,6 +448,7 @@ static void what_copies_of_an_environment_show_is_named(void **state) {
     t = fine, t.chance = 1, checked(t, "copies-random", "in reset() two copies|rand() or static variables");
     t.chance = 2, checked(t, "copies-random", "two copies|rand() or static variables");
     t = fine, t.forgets = 1, checked(t, "reset-forgets", "differ at step 1: reset() leaves something");
+    t = fine, t.length = 1, t.reward = 9e5f, checked(t, "", ""); /* which no episode adds up */
     t = fine, t.blind = 1, checked(t, "obs-unwritten", "step does not write observation[1]");
     t.copies = 1, checked(t, "obs-unwritten", "step does not write observation[1]");
     if (sizeof(void *) < 8) return; /* other bytes */
