@@ -272,19 +272,15 @@ static const char *ppo__plain_tag(const char *text, char *out, size_t *n) {
 static void ppo__plain_template(const char *text, char *out) {
     static const char *const dropped[] = {"{%generation%}", "{%endgeneration%}"};
     size_t n = 0;
-    const char *begin = text;
     int after = 0; /* '-': the last tag takes the spaces after it, '%': one line break */
     while (*text) {
         const char *tag = text;
         while (*tag && !(tag[0] == '{' && strspn(tag + 1, "{%#"))) ++tag;
-        const char *end = tag, *line;
+        const char *end = tag;
         while (after == '-' && text < tag && strchr(" \t\r\n", *text)) ++text;
         if (after == '%' && text < tag && *text == '\n') ++text;
-        for (line = end; line > text && strchr(" \t", line[-1]); --line) continue;
         if (*tag && tag[2] == '-')
             while (end > text && strchr(" \t\r\n", end[-1])) --end;
-        else if (*tag && tag[1] != '{' && (line > text ? line[-1] == '\n' : text == begin || after == '%'))
-            end = line;
         else if (!*tag && end > text && end[-1] == '\n') --end;
         for (; text < end; ++text)
             if (!strchr(" \t\r", *text)) out[n++] = *text == '\n' ? '~' : *text;
