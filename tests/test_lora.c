@@ -370,9 +370,21 @@ static void *counting_hook(void *user, void *ptr, size_t size) {
     return block + 2;
 }
 
+static ppo_status reward_threes(const ppo_samples *samples, float *reward, void *user) {
+    (void)user;
+    for (int s = 0; s < samples->tokens.count; s++) {
+        reward[s] = 0;
+        for (int i = samples->tokens.start[s] + samples->tokens.prompt[s]; i < samples->tokens.start[s + 1];
+             i++)
+            reward[s] += samples->tokens.token[i] == 3;
+    }
+    return PPO_OK;
+}
+
 static void computing_blocks_again_takes_less_memory(void **state) {
     (void)state;
     size_t peak[2];
+    double activations[2];
     ppo_set_allocator(counting_hook, NULL);
     for (int k = 0; k < 2; k++) {
         ppo_lm_config c = ppo_lm_config_default();
@@ -391,21 +403,19 @@ static void computing_blocks_again_takes_less_memory(void **state) {
         }
         peak[k] = largest - before;
         ppo_tape_free(own);
+        ppo_rlhf_config how = ppo_rlhf_config_default(); /* and by a setting */
+        ppo_rlhf *run = NULL;
+        how.prompts = how.minibatch_size = 4, how.sampling.max_new_tokens = 20;
+        how.gradient_checkpointing = k;
+        assert_ok(ppo_rlhf_create(lm, NULL, NULL, &tokens, reward_threes, NULL, &how, &run));
+        activations[k] = ppo_rlhf_memory(run).activations;
+        ppo_rlhf_free(run);
         ppo_lm_free(lm);
     }
     ppo_set_allocator(NULL, NULL);
     if (peak[1] > peak[0] / 3) fail_msg("%zu bytes instead of %zu", peak[1], peak[0]);
-}
-
-static ppo_status reward_threes(const ppo_samples *samples, float *reward, void *user) {
-    (void)user;
-    for (int s = 0; s < samples->tokens.count; s++) {
-        reward[s] = 0;
-        for (int i = samples->tokens.start[s] + samples->tokens.prompt[s]; i < samples->tokens.start[s + 1];
-             i++)
-            reward[s] += samples->tokens.token[i] == 3;
-    }
-    return PPO_OK;
+    if (activations[1] > activations[0] / 3)
+        fail_msg("%.0f bytes instead of %.0f", activations[1], activations[0]);
 }
 
 /* PPO with a policy, its reference and its critic on one base; saved and resumed, it has the same bits. */
