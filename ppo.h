@@ -15399,10 +15399,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     if (!status) status = ppo__check_sequences(g->lm, prompts, PPO__BEFORE_MORE);
     if (!status) status = ppo__begin_results(g, prompts);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
-    for (int k = 0; k < g->slots; ++k) {
-        g->slot[k].sequence = -1;
-        if (!sampling->prefix_cache) g->slot[k].seen = 0;
-    }
+    for (int k = 0; k < g->slots && !sampling->prefix_cache; ++k) g->slot[k].seen = 0;
     const int first_is_largest = !tool && (count == 1 || sampling->prefix_cache); /* of the steps */
     ppo__generator_divide(g, count, sampling);
     if (!status) status = ppo__generator_prepare(g, first_is_largest ? 0 : count, tool);
