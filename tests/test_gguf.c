@@ -1121,6 +1121,16 @@ static void what_gguf_cannot_express_is_refused(void **state) {
     ppo_lm_free(lm);
 }
 
+/* The first that is free. */
+static int descriptor(void) {
+    FILE *file = fopen("free", "wb");
+    assert_non_null(file);
+    const int number = fileno(file);
+    fclose(file);
+    remove("free");
+    return number;
+}
+
 static void bad_files_are_refused_by_a_sentence(void **state) {
     (void)state;
     static const unsigned char many[8] = {0, 0, 0, 0, 0, 0, 0, 1};
@@ -1152,6 +1162,7 @@ static void bad_files_are_refused_by_a_sentence(void **state) {
         {"blk.0.attn_q.weight", {2, 0, 0, 0, 31}, 5, "blk.0.attn_q.weight|blocks"},
         {"blk.0.attn_q.weight", {2, 0, 0, 0, 32, 0, 0, 255}, 8, "blk.0.attn_q.weight"},
     };
+    const int free_descriptor = descriptor();
     take_golden();
     for (size_t whole = size, n = 0; n < whole; n += n < 1900 ? 7 : 97) { /* every beginning is too short */
         take_golden();
@@ -1182,6 +1193,7 @@ static void bad_files_are_refused_by_a_sentence(void **state) {
     remove("a.gguf");
     refuses_model("a.gguf|cannot be opened");
     refuses_tokenizer("a.gguf|cannot be opened");
+    assert_int_equal(descriptor(), free_descriptor); /* no file is left open */
 }
 
 static void names_that_are_wrong_or_there_twice_are_refused(void **state) {

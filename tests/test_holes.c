@@ -324,12 +324,13 @@ static void what_kto_cannot_learn_from_is_refused(void **state) {
     (void)state;
     static const float weights[][2] = {{0, 1}, {1, 0}, {1, -1}, {1.1e6f, 1}, {1, 1.1e6f}, {NAN, 1}, {1, NAN}};
     ppo_fit_config fit = ppo_fit_config_default();
-    ppo_lm *lm = tiny_lm(8), *reference = tiny_lm(8);
+    ppo_lm *lm = tiny_lm(64), *reference = tiny_lm(64);
     ppo_tokens good = {0}, silent = {0};
-    const int token[4] = {1, 2, 3, 4};
+    const int token[64] = {1, 2, 3, 4};
     assert_ok(ppo_tokens_add(&good, token, 4, 2));
     assert_ok(
         ppo_tokens_mark_given(&good, 2, 1)); /* what a tool answered stays so in the other one's prompt */
+    assert_ok(ppo_tokens_add(&good, token, 64, 2)); /* as long as the context */
     assert_ok(ppo_tokens_add(&silent, token, 3, 2));
     assert_ok(ppo_tokens_add(&silent, token, 2, 2));
     fit.batch_size = 2, fit.epochs = 1;
