@@ -609,6 +609,31 @@ static void train_otherwise(void *user, const ppo_group *group, result *r) {
     train(&t, group, r);
 }
 
+/* Process 1 begins with another of these; from a later iteration: one that learned nothing, which a process alone saved. */
+enum { ITERATION, PROMPTS, SETTINGS, WEIGHTS, OTHERS };
+typedef struct beginning {
+    int other;
+    const char *path; /* of that iteration */
+} beginning;
+static void begin_otherwise(void *user, const ppo_group *group, result *r) {
+    const beginning *b = (const beginning *)user;
+    const int other = group && group->rank ? b->other : OTHERS;
+    ppo_lm *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), other == WEIGHTS ? 0.3f : 0.4f);
+    ppo_rlhf_config cfg = ppo_rlhf_config_default();
+    ppo_tokens data = {0};
+    ppo_rng rng = test_rng(7);
+    ppo_rlhf *rlhf = NULL;
+    for (int i = 0; i < 4; i++) add_random(&data, &rng, VOCAB, other == PROMPTS ? 5 : 4, 3);
+    cfg.prompts = 4, cfg.slots = 2, cfg.minibatch_size = 4, cfg.learning_rate = 0;
+    cfg.advantage = PPO_ADVANTAGE_GROUP, cfg.samples = other == SETTINGS ? 4 : 2;
+    if (other == ITERATION)
+        r->status = ppo_rlhf_resume(b->path, lm, NULL, NULL, &data, count_threes, NULL, &cfg, &rlhf);
+    else r->status = ppo_rlhf_create(lm, NULL, NULL, &data, count_threes, NULL, &cfg, &rlhf);
+    if (!r->status && !group) r->status = ppo_rlhf_iterate(rlhf, NULL);
+    if (!r->status && !group) r->status = ppo_rlhf_save(rlhf, b->path);
+    ppo_rlhf_free(rlhf), ppo_lm_free(lm), ppo_tokens_free(&data);
+}
+
 /* In process 1 an allocation of the trainer fails, whose larger arrays have one each. */
 static void fail_to_allocate(void *user, const ppo_group *group, result *r) {
     ppo_env env = walk_env();
@@ -790,6 +815,16 @@ static void processes_that_cannot_train_together_say_so(void **state) {
                 assert_string_equal(got[r].error, got[0].error);
             }
         }
+    beginning b = {0, scratch_path("group")};
+    assert_string_equal(alone(begin_otherwise, &b).error, "");
+    for (; b.other < OTHERS; b.other++) {
+        run_group(2, begin_otherwise, &b, got);
+        for (int r = 0; r < 2; r++)
+            if (!strstr(got[r].error,
+                        "differs from process 0: all need the same version, settings, weights, data"))
+                fail_msg("%d: \"%s\"", b.other, got[r].error);
+    }
+    unlink(b.path);
     for (int at = 0;; at++) {
         run_group(2, fail_to_allocate, &at, got);
         if (!got[1].hash[1]) break;
