@@ -6,6 +6,7 @@
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_gguf.h"
 #include "../examples/companions/ppo_hub.h"
 
 #include "golden/families.h"
@@ -484,6 +485,42 @@ static void a_deep_model_without_a_window_is_read(void **state) {
     }
 }
 
+static void read_nothing(ppo__device *device, void *to, const void *from, size_t size) {
+    (void)device, (void)to, (void)from, (void)size;
+}
+
+static ppo_status is_lost(ppo__device *device) {
+    (void)device;
+    return ppo_fail(PPO_ERROR_DEVICE, "the device is lost");
+}
+
+/* What is on a device that is lost is not written, as the host's numbers are older. */
+static void the_numbers_of_a_lost_device_are_missed(void **state) {
+    (void)state;
+    ppo_lm_config c = lm_config(FAMILY_VOCAB, 8, 8, 1, 2);
+    ppo_lm *lm = NULL, *copy = NULL;
+    ppo__device device;
+    memset(&device, 0, sizeof device);
+    device.read = read_nothing, device.settle = is_lost;
+    assert_ok(ppo_lm_config_family(&c, "llama"));
+    c.score = 0;
+    assert_ok(ppo_lm_create(&c, &lm));
+    assert_ok(ppo_params_freeze(lm->params, 1));
+    ppo__mirror mirror = {lm->params, &device, NULL, NULL, NULL, NULL, NULL, 1, 1};
+    lm->params->mirror = &mirror;
+    const ppo_status got[] = {ppo_lm_save(lm, "out", PPO_F32),
+                              ppo_lm_save_file(lm, NULL, "out/lost"),
+                              ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, "out/lost.gguf"),
+                              ppo_lm_copy(lm, 0, &copy),
+                              ppo_lm_resize(lm, FAMILY_VOCAB + 1, &copy),
+                              ppo_params_to_bf16(lm->params)};
+    lm->params->mirror = NULL;
+    for (int k = 0; k < COUNT(got); k++)
+        if (got[k] != PPO_ERROR_DEVICE) fail_msg("%d: status %d", k, got[k]);
+    assert_null(copy);
+    ppo_lm_free(lm);
+}
+
 static void settings_that_a_folder_cannot_express_are_refused(void **state) {
     (void)state;
     ppo_lm_config c = lm_config(FAMILY_VOCAB, 20, 12, 2, 3);
@@ -621,6 +658,7 @@ int main(void) {
         cmocka_unit_test(the_token_that_ends_a_text_is_kept),
         cmocka_unit_test(every_array_must_be_there_and_have_a_place),
         cmocka_unit_test(a_deep_model_without_a_window_is_read),
+        cmocka_unit_test(the_numbers_of_a_lost_device_are_missed),
         cmocka_unit_test(settings_that_a_folder_cannot_express_are_refused),
         cmocka_unit_test(floats_of_two_bytes_are_rounded_to_nearest),
         cmocka_unit_test(a_damaged_config_is_read_or_refused),
