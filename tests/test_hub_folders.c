@@ -884,15 +884,22 @@ static void a_saved_folder_names_its_tokens(void **state) {
     assert_non_null(strstr(text, "\"bos_token_id\": 4"));
     ppo_text_free(text), ppo_tokenizer_free(tok);
     empty("in"), empty("out");
-    assert_ok(load_changed(bytes_json, "<s>", "\\u0001<\\n\\\"\\\\>", &tok));
-    write_text("out/config.json", "{\"vocab_size\": 6, \"eos_token_id\": 4}");
-    assert_ok(ppo_tokenizer_save(tok, "out"));
-    assert_ok(ppo_text_load("out/tokenizer_config.json", &text, NULL));
-    assert_non_null(strstr(text, "\"eos_token\": \"\\u0001<\\u000a\\\"\\\\>\""));
-    ppo_text_free(text), ppo_tokenizer_free(tok);
-    assert_ok(ppo_tokenizer_load("out", &tok));
-    assert_int_equal(ppo_tokenizer_special(tok, "\001<\n\"\\>"), 4);
-    ppo_tokenizer_free(tok);
+    static const char *const escaped[][2] = {{"\\u0001<\\u000a\\\"\\\\>", "\001<\n\"\\>"},
+                                             {"\\u0001\\u0002\\u0003\\u0004", "\001\002\003\004"}};
+    for (int k = 0; k < 2; k++) {
+        char eos[64];
+        snprintf(eos, sizeof eos, "\"eos_token\": \"%s\"", escaped[k][0]);
+        assert_ok(load_changed(bytes_json, "<s>", escaped[k][0], &tok));
+        write_text("out/config.json", "{\"vocab_size\": 6, \"eos_token_id\": 4}");
+        assert_ok(ppo_tokenizer_save(tok, "out"));
+        assert_ok(ppo_text_load("out/tokenizer_config.json", &text, NULL));
+        assert_non_null(strstr(text, eos));
+        ppo_text_free(text), ppo_tokenizer_free(tok);
+        assert_ok(ppo_tokenizer_load("out", &tok));
+        assert_int_equal(ppo_tokenizer_special(tok, escaped[k][1]), 4);
+        ppo_tokenizer_free(tok);
+        empty("in"), empty("out");
+    }
 }
 
 /* --------------------------------------------------------------------------------------------------------
