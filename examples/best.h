@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sys/stat.h>
 
 typedef struct best {
     int evaluations;   /* 0: none yet */
@@ -23,10 +24,9 @@ typedef struct best {
    an error before anything is written. For a new run, a file that cannot be made shows at once. */
 static ppo_status take_up_best(best *b, const options *o, const ppo_agent *begins) {
     if (!o->save_best) return PPO_OK;
-    FILE *file = fopen(o->save_best, "rb");
-    const int missing = !file && errno == ENOENT, tries = !file && !o->resume && !ppo_group_rank();
-    if (file) fclose(file);
-    if (tries) {
+    struct stat found; /* without opening it: a pipe would wait for a writer */
+    const int there = !stat(o->save_best, &found), missing = !there && errno == ENOENT;
+    if (!o->resume && !(there && S_ISREG(found.st_mode)) && !ppo_group_rank()) {
         ppo_status status = ppo_agent_save(begins, o->save_best);
         if (!status) remove(o->save_best); /* until there is a best */
         return status;

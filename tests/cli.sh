@@ -305,6 +305,19 @@ no_best_to_take_up() { # a damaged file, and one of another environment, stay as
 }
 check a_best_that_cannot_be_taken_up_is_an_error no_best_to_take_up
 
+no_best_in_a_pipe() { # which is not opened: it would wait for the writer that comes late
+    mkfifo $work/pipe && rm -f $work/waited || return 1
+    for resume in "" "--resume $work/weak.safetensors"; do
+        { sleep 20 && echo >$work/pipe && touch $work/waited; } &
+        writer=$!
+        is_refused 'not a plain file' $resume --steps 4096 --quiet --save-best $work/pipe && [ ! -e $work/waited ]
+        refused=$?
+        kill $writer
+        [ $refused -eq 0 ] || return 1
+    done
+}
+check a_best_in_a_pipe_is_refused no_best_in_a_pipe
+
 sampled_is_sampled() { # an untrained Pendulum moves with a deviation of 1
     train --env Pendulum-v1 --steps 4096 --quiet --json && [ -n "$(value eval_sampled_mean_return)" ] &&
         [ "$(value eval_sampled_mean_return)" != "$(value eval_mean_return)" ]
