@@ -577,6 +577,8 @@ static void the_critic_can_learn_before_the_policy(void **state) {
     c.advantage = PPO_ADVANTAGE_GROUP, c.samples = 2, c.critic_learning_rate = 0, c.critic_lambda = -1;
     b = begin_separate(&c);
     assert_fails(ppo_rlhf_warm_critic(b.rlhf, 1, NULL), PPO_ERROR_ARGUMENT, "needs no critic");
+    assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+    assert_nan(p.explained_variance);
     end(&b);
 }
 
@@ -830,6 +832,28 @@ static void a_step_too_far_is_taken_back(void **state) {
     }
 }
 
+static void a_rate_that_was_too_high_recovers(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    ppo_rlhf_progress p;
+    c.prompts = 16, c.learning_rate = 0.1f, c.target_kl = 0.01f;
+    bench b = begin(&c);
+    assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+    assert_true(p.learning_rate <= 0.05f);
+    assert_int_equal(b.policy->params->step, p.gradient_steps); /* without those that were taken back */
+    b.rlhf->config.learning_rate = 1e-6f;
+    assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+    for (int k = 0; k < 3; k++) {
+        const double before = p.learning_rate;
+        assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+        assert_close(p.learning_rate / before, 1.2, 1e-4);
+    }
+    b.rlhf->rate_factor = 0.9f;
+    for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+    assert_true(p.learning_rate == 1e-6f);
+    end(&b);
+}
+
 static void a_collapse_is_told(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
@@ -1054,32 +1078,41 @@ static void rewards_are_normalized_by_all_so_far(void **state) {
 
 static void figures_of_an_iteration_are_means_over_its_tokens(void **state) {
     (void)state;
-    ppo_rlhf_config c = small_config();
-    ppo_rlhf_progress p;
-    c.learning_rate = 0, c.epochs = 1, c.minibatch_size = 8, c.whiten_advantages = 0;
-    bench b = begin(&c);
-    batch x = sample_batch(&b, &c);
-    float logp[8 * POSITIONS];
-    double loss = 0, kl = 0, old_kl = 0, clipped = 0;
-    memcpy(logp, x.samples.logp, (size_t)x.samples.tokens.start[8] * sizeof *logp);
-    for (int i = 0; i < x.samples.tokens.start[8]; i++) logp[i] += i % 3 ? 0.1f : -0.5f;
-    x.samples.logp = logp;
-    assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, &p));
-    const int n = b.rlhf->first_row[8];
-    for (int s = 0, row = 0; s < 8; s++)
-        for (int i = x.samples.tokens.start[s + 1] - (b.rlhf->first_row[s + 1] - row);
-             i < x.samples.tokens.start[s + 1]; i++, row++) {
-            const double l = i % 3 ? -0.1 : 0.5, ratio = exp(l), advantage = b.rlhf->rows.advantage[row];
-            loss -= fmin(ratio * advantage, fmin(ratio, 1.2) * advantage) / n;
-            kl += (ratio - 1 - l) / n, old_kl -= l / n, clipped += ratio > 1.2 ? 1.0 / n : 0;
+    for (int whole = 0; whole < 2; whole++) { /* 1: a sequence has one ratio, by the mean of its tokens */
+        ppo_rlhf_config c = small_config();
+        ppo_rlhf_progress p;
+        c.learning_rate = 0, c.epochs = 1, c.minibatch_size = 8, c.whiten_advantages = 0;
+        c.ratio = whole ? PPO_RATIO_SEQUENCE : PPO_RATIO_TOKEN;
+        bench b = begin(&c);
+        batch x = sample_batch(&b, &c);
+        float logp[8 * POSITIONS];
+        double loss = 0, kl = 0, old_kl = 0, clipped = 0, most = 0;
+        memcpy(logp, x.samples.logp, (size_t)x.samples.tokens.start[8] * sizeof *logp);
+        for (int i = 0; i < x.samples.tokens.start[8]; i++) logp[i] += i % 3 ? 0.1f : -0.7f;
+        x.samples.logp = logp;
+        assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, &p));
+        const int *first_row = b.rlhf->first_row, n = first_row[8];
+        for (int s = 0; s < 8; s++) {
+            const int end = x.samples.tokens.start[s + 1], length = first_row[s + 1] - first_row[s];
+            double mean = 0;
+            for (int i = end - length; i < end; i++) mean += (i % 3 ? -0.1 : 0.7) / length;
+            for (int i = end - length; i < end; i++) {
+                const double l = i % 3 ? -0.1 : 0.7, ratio = exp(whole ? mean : l);
+                const double advantage = b.rlhf->rows.advantage[first_row[s + 1] - (end - i)];
+                loss -= fmin(ratio * advantage, fmin(ratio, 1.2) * advantage) / n;
+                kl += (exp(l) - 1 - l) / n, old_kl -= l / n, clipped += ratio > 1.2 ? 1.0 / n : 0;
+                most = fmax(most, ratio);
+            }
         }
-    assert_close(p.policy_loss, loss, 1e-5);
-    assert_close(p.approx_kl, kl, 1e-5);
-    assert_close(p.old_approx_kl, old_kl, 1e-5);
-    assert_close(p.clip_fraction, clipped, 1e-5);
-    assert_true(clipped > 0.1 && clipped < 0.9 && fabs(loss) > 0.01);
-    ppo_generator_free(x.generator);
-    end(&b);
+        assert_close(p.policy_loss, loss, 1e-5);
+        assert_close(p.approx_kl, kl, 1e-5);
+        assert_close(p.old_approx_kl, old_kl, 1e-5);
+        assert_close(p.clip_fraction, clipped, 1e-5);
+        assert_close(p.first_ratio_max, most, 1e-5);
+        assert_true(clipped > 0.1 && clipped < 0.9 && fabs(loss) > 0.01);
+        ppo_generator_free(x.generator);
+        end(&b);
+    }
 }
 
 static void log_probabilities_that_are_not_given_are_those_of_sampling(void **state) {
@@ -3256,6 +3289,7 @@ int main(void) {
         cmocka_unit_test(normalized_rewards_have_no_units),
         cmocka_unit_test(target_kl_ends_the_epochs),
         cmocka_unit_test(a_step_too_far_is_taken_back),
+        cmocka_unit_test(a_rate_that_was_too_high_recovers),
         cmocka_unit_test(a_collapse_is_told),
         cmocka_unit_test(an_outlier_does_not_end_the_normalization),
         cmocka_unit_test(variety_is_that_of_the_samples_of_a_prompt),
