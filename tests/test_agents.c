@@ -33,13 +33,19 @@ static void a_copy_stays_as_it_was_until_it_is_assigned(void **state) {
     ppo_trainer *trainer = NULL;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     assert_ok(ppo_agent_copy(agent, &early)); /* before there are statistics of rewards */
+    cfg.learning_rate = 1e-3f;                /* who is trained remembers how, but not who listened */
+    cfg.callback = ppo_print_progress, cfg.callback_user = &cfg, cfg.schedule_user = &cfg;
     assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_true(agent->config.learning_rate == 1e-3f && !agent->config.callback &&
+                !agent->config.callback_user && !agent->config.schedule_user);
     assert_ok(ppo_trainer_iterate(trainer, NULL));
     assert_ok(ppo_agent_assign(early, agent));
     assert_true(same_policy(agent, early));
     ppo_agent_free(early);
     assert_ok(ppo_agent_copy(agent, &copy));
     assert_true(same_policy(agent, copy));
+    assert_string_equal(copy->environment, env.name);
+    assert_true(copy->return_norm.size && copy->return_norm.count == agent->return_norm.count);
     float before = ppo_evaluate(copy, &env, 5, 1).mean_return;
     assert_ok(ppo_trainer_iterate(trainer, NULL));
     assert_false(same_policy(agent, copy));
