@@ -1286,7 +1286,8 @@ static void fuzz_envs(const unsigned char *data, size_t size) {
             ppo_trainer_free(resumed);
             ppo_agent_free(read);
         }
-        fuzz_ok(ppo_evaluate(agent, &env, 2, 1).status);
+        if (agent->model.params->count < 50000) /* it plays whole episodes */
+            fuzz_ok(ppo_evaluate(agent, &env, 2, 1).status);
     }
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
