@@ -58,7 +58,7 @@ ROWS = {
                                       "differs": MEMORY.replace("32", "16")},
     "MountainCarContinuousNoVel-v0-stack": {"by": "rl-baselines3-zoo", "theirs": "91.5", "seeds": 10, "figure": "greedy",
                                             "config": CAR, "differs": STACK},
-    "Breakout": {"by": "PureJaxRL", "theirs": "about 40 (45 s of an A40)", "seeds": 3, "figure": "last", "config": PUREJAXRL,
+    "Breakout": {"by": "PureJaxRL", "theirs": "about 40 (45 s of an A40)", "seeds": 10, "figure": "last", "config": PUREJAXRL,
                  "differs": "the time limit is no end of the task"},
     "MinAtar/Breakout-v1": {"by": "Pgx", "theirs": "50", "seeds": 3, "figure": "sampled", "config": GAME, "differs": CONV},
     "MinAtar/Asterix-v1": {"by": "Pgx", "theirs": "22 to 25", "seeds": 3, "figure": "sampled", "config": GAME, "differs": CONV},
