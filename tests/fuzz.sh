@@ -5,7 +5,7 @@
 # reach all that these do to tests/golden/corpus/, as text of about that size in each target.
 cd "$(dirname "$0")/.." || exit 1
 program=build/fuzz/fuzz
-export ASAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+export ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1
 
 # fuzz TARGET BYTES - BYTES: the longest input
 fuzz() {
