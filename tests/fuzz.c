@@ -106,8 +106,8 @@ static size_t json_value(const unsigned char *data, size_t size) {
 
 static size_t mutate_json(unsigned char *data, size_t size, size_t most) {
     static char copy[1 << 16];
-    if (size < 3) return LLVMFuzzerMutate(data, size, most);
-    size_t at = json_value(data, size), end = json_end(data, size, at), from, to;
+    size_t at = size ? json_value(data, size) : 0, end = json_end(data, size, at), from, to;
+    if (at == size) return LLVMFuzzerMutate(data, size, most); /* there is none */
     const char *text = value();
     switch (below(8)) {
     case 0:
