@@ -50,8 +50,9 @@ THE IDEA
     one less likely until r = 1 - e; beyond that the old data say little about the new policy. A change for the
     worse (r < 1 in the left figure, r > 1 in the right one) is never clipped.
 
-    ppo_train() repeats: collect a rollout; ppo_gae(); then epochs of shuffled minibatches, for each of them
-    ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
+    ppo_train() repeats: collect a rollout; compute advantages; then epochs of shuffled minibatches, for each of them
+    policy loss + value loss - entropy, backward, clip the gradient's norm, a step of Adam. The same on arrays of your
+    own: ppo_gae(), ppo_policy_loss(), ppo_value_loss(), ppo_clip_grad_norm(), ppo_adam_step().
     To read PPO in this file, search for "@@ 15": the paragraph there says where to start.
 
 STEP BY STEP
@@ -68,9 +69,9 @@ STEP BY STEP
         env.state_size = sizeof(cart); env.max_steps = 500;     env.reset = reset;   env.step = step;
 
        terminated means that the task itself ended (the pole fell): no reward would follow. The library applies
-       the time limit max_steps, after which the value still counts (truncated). Later versions may add fields.
+       the time limit max_steps (truncated), after which V of the last observation stands for later rewards.
     2. cfg = ppo_config_default(), then change what you like (struct ppo_config lists each field and its
-       default). Most settings that can have no effect are errors.
+       default). To set what can have no effect is an error, in most cases.
     3. ppo_train(). Or an iteration at a time, a rollout and its epochs: ppo_trainer_create(), ppo_trainer_iterate().
        A program that steps its own world, such as a game, needs no such functions: it calls ppo_trainer_observe(),
        ppo_trainer_act(), and ppo_trainer_learn(), which learns in slices of a few milliseconds.
@@ -184,7 +185,8 @@ MEMORY, REPRODUCIBILITY
     All memory comes through one hook, ppo_set_allocator(). A trainer allocates nothing after its first iteration.
     The same seed gives the same bits on the same machine, for any number of threads and processes: random numbers
     are a function of (seed, purpose, index, position), and a row of a batch is computed alike in every batch, so the
-    first minibatch of an iteration sees ratios of exactly 1.0f. ppo_trainer_learn() depends on the machine's speed.
+    first minibatch of an iteration sees ratios of exactly 1.0f (but for rpo_alpha, and for what agents that wait had
+    decided in the iteration before). ppo_trainer_learn() depends on the machine's speed.
 
 COMPANIONS
 
@@ -332,12 +334,12 @@ PPO_DEF double ppo_clock(void);
 
 /* What the library draws numbers for; your own streams may use purposes from PPO_STREAM_USER on. */
 typedef enum ppo_stream_purpose {
-    PPO_STREAM_ENV,      /* index: environment */
-    PPO_STREAM_ACTION,   /* index: environment */
-    PPO_STREAM_INIT,     /* index: 0 */
-    PPO_STREAM_SHUFFLE,  /* index: 0 */
+    PPO_STREAM_ENV,    /* index: environment */
+    PPO_STREAM_ACTION, /* index: agent, over all environments; where a policy is evaluated, over all episodes */
+    PPO_STREAM_INIT,   /* index: 0 */
+    PPO_STREAM_SHUFFLE,  /* index: 0; language models: 2 pass, 2 iteration + 1 */
     PPO_STREAM_EVALUATE, /* index: episode */
-    PPO_STREAM_TOKEN,    /* index: sequence */
+    PPO_STREAM_TOKEN,    /* index: sequence; for the seed of an iteration's samples: iteration */
     PPO_STREAM_MATCH,    /* index: environment; who plays whom */
     PPO_STREAM_USER = 1024
 } ppo_stream_purpose;
@@ -770,8 +772,8 @@ typedef enum ppo_output_bits { PPO_POLICY = 1, PPO_VALUE = 2 } ppo_output_bits;
        A_t     = delta_t + gamma lambda (1 - done_t) A_{t+1},    done = terminated or truncated
        value_target = A + value
    next_value[t] is V of the observation that followed step t, before any reset: value[t + 1] within an
-   episode, not read where terminated. terminated and truncated (NULL: all 0) both cut the recursion; only
-   truncated steps bootstrap. value_target may be NULL. lambda 0 is one-step TD, lambda 1 is Monte Carlo minus
+   episode, not read where terminated is set, which wins over truncated. Both cut the recursion (NULL: all 0).
+   value_target may be NULL. lambda 0 is one-step TD, lambda 1 is Monte Carlo minus
    baseline. Errors: gamma or lambda outside 0 to 1. */
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
@@ -1258,7 +1260,7 @@ typedef struct ppo_progress {
     float policy_loss, value_loss, entropy;
     float approx_kl, old_approx_kl, clip_fraction;
     float grad_norm;                        /* before clipping */
-    float first_ratio_min, first_ratio_max; /* over the first minibatch: exactly 1 and 1 */
+    float first_ratio_min, first_ratio_max; /* over the first minibatch: 1 and 1 (see REPRODUCIBILITY) */
     float last_loss;                        /* of the last minibatch [train/loss] */
     float last_approx_kl;                   /* over the last epoch alone [train/approx_kl] */
     float explained_variance;               /* of the rollout [train/explained_variance] */
@@ -1266,7 +1268,7 @@ typedef struct ppo_progress {
     float std;       /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
     int epochs;      /* completed; fewer than configured if target_kl stopped them */
     int64_t updates; /* epochs begun since the start [train/n_updates] */
-    int64_t gradient_steps; /* since the start */
+    int64_t gradient_steps; /* of this agent, in earlier trainings, too */
 
     /* settings as used in this iteration */
     float learning_rate, clip_range, kl_coef, entropy_coef;
@@ -1306,7 +1308,7 @@ typedef struct ppo_config {
 
     /* learning from a rollout */
     int epochs; /* passes over it [10] */
-    /* samples per gradient step; reduced so that all minibatches are equal; 0: the whole rollout [64] */
+    /* samples per gradient step at most: minibatches differ by one at most; 0: the whole rollout [64] */
     int minibatch_size;
     int shards;          /* of a minibatch, for threads and processes; 0: by its and the network's size [0] */
     float learning_rate; /* Adam's [3e-4] */
@@ -1340,10 +1342,9 @@ typedef struct ppo_config {
     ppo_schedule_kind entropy_schedule; /* as learning_rate_schedule [constant] */
 
     /* holding the policy near the one that acted */
-    float target_kl; /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float
-        lr_target_kl; /* > 0: the learning rate, if constant, is adapted to hold this approx_kl; 0: off [0] */
-    float kl_coef;    /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float target_kl;         /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float lr_target_kl;      /* > 0: a constant learning rate is adapted to hold this approx_kl; 0: off [0] */
+    float kl_coef;           /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
     float penalty_target_kl; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to hold this KL; 0: off [0] */
 
     /* the network */
@@ -1394,8 +1395,8 @@ typedef struct ppo_config {
     void *schedule_user;      /* passed to it [NULL] */
 } ppo_config;
 
-/* total_steps: the last rollout is shortened, so that num_envs - 1 steps more are done at most. It is not where
-   experience is pushed, or agents share a world and may wait for their turn: less than a rollout more is done.
+/* total_steps: the last rollout is shortened, so that num_envs - 1 steps more are done at most. Where agents share
+   a world, and may wait for their turn, it is not: less than a rollout more is done.
    lr_target_kl (as in rsl_rl, Rudin 2022): before each step the learning rate is divided by 1.5 if the minibatch's
    approx_kl is above 2 lr_target_kl, down to 1e-5, and multiplied by 1.5 if it is below half of it, up to 1e-2.
    recompute_advantages (Andrychowicz 2021, section 3.5): value_clip is then around the latest values, too.
@@ -2108,7 +2109,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int epochs;                  /* passes over the samples of an iteration [4] */
     /* > 0: the epochs end when approx_kl of a minibatch exceeds 1.5 target_kl. If it exceeds 4 target_kl,
        the policy returns to where the iteration began and learns from it again with half the learning
-       rate, which recovers later; a critic keeps what it has learned. 0: off [0.02] */
+       rate, ten times at most, which recovers later; a critic keeps what it has learned. 0: off [0.02] */
     float target_kl;
     int minibatch_size;             /* sequences per gradient step; at most all of them [16] */
     int micro_batch;                /* sequences in memory at once, as in ppo_fit_config [0] */
@@ -5472,7 +5473,7 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
     ppo__parallel_for(ppo__grains(n), 1, 10.0 * (double)PPO__FLOAT_GRAIN, ppo__add_range, &job);
 }
 
-/* The gradient of a result, while backward does not need it. */
+/* Marks a result that wants a gradient and has no room for it yet; it is never read. */
 #define PPO__LATER(tape) ((float *)(void *)(tape))
 PPO__COLD_END
 
@@ -5501,6 +5502,7 @@ static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
     else ppo__add_to(NULL, x->grad, n);
 }
 
+/* Visits the nodes from the last to the first: each adds to the gradients of its inputs. */
 static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked) {
     for (ptrdiff_t i = stbds_arrlen(tape->now.nodes) - 1; i >= 0; --i) {
         ppo_node *node = tape->now.nodes[i];
@@ -5584,7 +5586,7 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     ppo__tape_begin_grad(tape, loss);
     if (tape->status) return ppo_tape_status(tape);
     if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
-    else loss->grad[0] += one; /* a parameter's is not cleared */
+    else loss->grad[0] += one; /* the loss may be a parameter, whose gradients add up */
     return status ? status : ppo__tape_walk_back(tape, tape->walked);
 }
 
@@ -5785,8 +5787,8 @@ static ppo_tensor *ppo__tape_sum(ppo_tape *tape, const char *name, ppo_tensor *x
 PPO_DEF ppo_tensor *ppo_tape_sum(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_sum(tape, "sum", x, 0); }
 PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_sum(tape, "mean", x, 1); }
 
-/* y = x - log sum exp x, per row; dx = dy - softmax(x) sum dy. */
 PPO__COLD
+/* y = x - log sum exp x, per row; dx = dy - softmax(x) sum dy. */
 static ppo_status ppo__log_softmax_forward(ppo_node *node) {
     enum { PPO__ROWS = 64 };
     int rows = node->in[0]->rows, cols = node->in[0]->cols;
@@ -5831,7 +5833,7 @@ static ppo_status ppo__check_index(const char *op, const int *index, int n, int 
 static ppo_status ppo__pick_forward(ppo_node *node) {
     const int *index = *(const int *const *)node->args;
     int rows = node->in[0]->rows, cols = node->in[0]->cols;
-    ppo_status status = ppo__check_index("pick", index, rows, cols);
+    ppo_status status = ppo__check_index("gather", index, rows, cols);
     for (int i = 0; i < rows && !status; ++i)
         node->out[0]->data[i] = node->in[0]->data[ppo__at(i, cols) + index[i]];
     return status;
@@ -5845,7 +5847,7 @@ static void ppo__pick_backward(ppo_node *node) {
 }
 
 PPO_DEF ppo_tensor *ppo_tape_gather(ppo_tape *tape, ppo_tensor *x, const int *index) {
-    static const ppo_op op = {"pick", 1, ppo__pick_forward, ppo__pick_backward};
+    static const ppo_op op = {"gather", 1, ppo__pick_forward, ppo__pick_backward};
     if (!ppo__operands(tape, op.name, x, index ? x : NULL)) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, 1, &index, sizeof index));
 }
@@ -8466,8 +8468,8 @@ PPO__BOTH static float ppo__k3(float l) {
        PPO_K3_PENALTY  -r A + kl_coef k3
        PPO_CLIP        -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)   (Schulman 2017, eq. 7)
        PPO_CISPO       -clip(r, ...) A logp, with clip(r, ...) held constant
-   With dual_clip c > 1, where A < 0 the gain of PPO_CLIP is at least c A (Ye 2020). A sample on a flat side has
-   derivative 0. */
+   With dual_clip c > 1, where A < 0 the gain of PPO_CLIP is at least c A (Ye 2020). On a flat side of PPO_CLIP a
+   sample has derivative 0. */
 PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float logp, float ratio,
                                         float log_ratio, float advantage, float *dlogp) {
     float gain = ratio * advantage;
@@ -8572,7 +8574,7 @@ PPO__BOTH static float ppo__value_term(float value, float old_value, float targe
         term = other;
         *dvalue = 0; /* the clipped value is constant */
     }
-    return ppo__finite(old_value) ? term : old_value;
+    return ppo__finite(old_value) ? term : old_value; /* which the caller reports */
 }
 
 static ppo_status ppo__check_value_range(const char *function, float clip_range, float delta) {
@@ -10181,6 +10183,7 @@ PPO__COLD
 /* Agent e's episode begins with length and return 0. */
 static void ppo__agent_begins(ppo__envs *envs, int e) { envs->length[e] = 0, envs->episode_return[e] = 0; }
 
+/* A new episode of copy c: its first observations, and who acts. */
 static ppo_status ppo__env_reset(ppo__envs *envs, int c) {
     int in = 0;
     envs->age[c] = 0;
@@ -10520,7 +10523,7 @@ static ppo_status ppo__collect_steps(ppo__worker *worker) {
             status = ppo__env_step(envs, k, end, &stepped);
             for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
                 const ppo_outcome *out = &envs->outcome[e];
-                if (envs->length[e]) status = ppo__record_outcome(worker, e, out);
+                if (envs->length[e]) status = ppo__record_outcome(worker, e, out); /* it took part */
                 if (out->joins) ppo__begin_episode(c, e);
                 else if (envs->turn[e] == PPO__OUT) envs->length[e] = 0;
                 else if (envs->turn[e] == PPO__ACTS) ppo__track_obs(c, e);
@@ -10913,7 +10916,7 @@ static ppo_status ppo__values(ppo__collector *c) {
     return ppo__group_share(c->group, c->rollout.value, c->rollout.steps * c->rollout.envs, sizeof(float));
 }
 
-/* next_value where the episode continues: V in the next row, or for the last row of the latest observation. */
+/* next_value where the episode continues: V of the next row; for the last row, V of the latest observation. */
 static ppo_status ppo__next_values(ppo__collector *c) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     ppo_rollout *r = &c->rollout;
@@ -11144,16 +11147,16 @@ PPO__RARE ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, 
                    value_loss = 0.5 mean((V - value_target)^2)
                    loss = policy_loss + value_coef value_loss - entropy_coef mean(entropy(outputs))
 
-                   gradient = d loss / d parameters                                  ppo__gradient()
+                   gradient = d loss / d parameters               ppo__gradient(), which calls ppo__loss()
                    if mean(ratio - 1 - log ratio) > 1.5 target_kl: no more epochs
                    gradient *= min(1, max_grad_norm / |gradient|)
                    parameters -= Adam(gradient)                                      ppo_params_step()
 
            report the returns of the episodes that ended, losses, KL                 ppo__report()
 
-   An episode's end: ppo__env_step() sets terminated and truncated, ppo__record_outcome() stores them with V of the
-   last observation, ppo__next_values() leaves both alone, ppo_gae() cuts there; without a critic,
-   ppo__list_segments() leaves out the steps after the last end.
+   An episode's end: the environment sets terminated, ppo__env_step() truncated at max_steps, ppo__record_outcome()
+   stores both, with V of the last observation, ppo__next_values() leaves that alone, ppo_gae() cuts there; without a
+   critic, ppo__list_segments() leaves out the steps after the last end.
 
    Below these functions, in sub-sections of their own: how minibatches are put together, also for recurrent policies
    ("minibatches of segments"); how their gradients are divided among threads and processes ("shards"); pauses and
@@ -11164,8 +11167,8 @@ PPO__RARE ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, 
    needs, its name among the preset's resets. The command line, files and checks follow from that; the margin above
    says which function will use it. To add an objective, also for language models: in section 9 a constant before
    PPO__OBJECTIVES, its word at that position of ppo__objectives, and its term in ppo__policy_term(); if the term
-   reads clip_low, clip_high, dual_clip or kl_coef, its word in those rows of ppo__config_needs and of
-   ppo__rlhf_needs (22). What needs more than log-probabilities goes to ppo__loss().
+   reads dual_clip or kl_coef, its word in those rows of ppo__config_needs, and if any of these, clip_low or clip_high,
+   of ppo__rlhf_needs (22). What needs more than log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- the trainer -- */
@@ -11255,7 +11258,7 @@ struct ppo_trainer {
     float last_return[PPO__LAST_EPISODES];
     int last_length[PPO__LAST_EPISODES];
     float last_metrics[PPO_MAX_METRICS][PPO__LAST_EPISODES];
-    int64_t episodes, steps, iteration, updates;
+    int64_t episodes, steps, iteration, updates; /* updates: epochs begun, as Stable-Baselines3 counts */
     double started;
     ppo_progress progress;        /* of this iteration, so far */
     int learning;                 /* 1: the rollout is complete, and being learned from */
@@ -11405,7 +11408,7 @@ static ppo_status ppo__begin_epoch(ppo_trainer *trainer) {
 /* Takes x into the mean of `count` numbers, as the last of them. */
 static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
 
-/* A step of Adam along the gradient of minibatch b. *stop 1: the policy is too far from the one that acted
+/* A step of Adam against the gradient of minibatch b. *stop 1: the policy is too far from the one that acted
    (target_kl), so this minibatch changes nothing, and no further one follows. */
 static ppo_status ppo__update(ppo_trainer *trainer, int b, int *stop) {
     const ppo_config *config = &trainer->config;
@@ -11541,7 +11544,7 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
 }
 
 /* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at
-   most, and gathers their advantages. Shares differ by one segment at most. */
+   most, and gathers their advantages, as ppo_whiten() takes all of them. Shares differ by one segment at most. */
 static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
     ppo__minibatch *batch = &trainer->minibatch;
     ppo_rollout *samples = &batch->samples;
@@ -11692,7 +11695,7 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
 
 /* -- schedules, and what holds a KL -- */
 
-/* The settings of this iteration, which its report shows. */
+/* Sets learning rate, clip and entropy coefficient of this iteration, by their schedules. */
 static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
     enum {
         PPO__RATE_NOW = PPO_SETTING_LEARNING_RATE,
@@ -16428,8 +16431,8 @@ static ppo_status ppo__call_reward(ppo_generator *generator, ppo_reward_fn rewar
            for each minibatch of the shuffled sequences {                        // ppo__rlhf_minibatch()
                logp, entropy = policy(minibatch), new_value = critic(minibatch);
                ratio = exp(logp - old_logp);                                     // ppo__token_loss()
-               policy_loss = mean(max(-advantage * ratio,
-                                      -advantage * clamp(ratio, 1 - clip_low, 1 + clip_high)));
+               policy_loss = -mean(min(ratio * advantage,
+                                       clamp(ratio, 1 - clip_low, 1 + clip_high) * advantage));
                clipped = value + clamp(new_value - value, -value_clip, value_clip);
                value_loss = 0.5 * mean(max(square(new_value - value_target), square(clipped - value_target)));
                loss = policy_loss + value_coef * value_loss - entropy_coef * mean(entropy);
@@ -16437,6 +16440,10 @@ static ppo_status ppo__call_reward(ppo_generator *generator, ppo_reward_fn rewar
                if (mean(ratio - 1 - log(ratio)) > 1.5 * target_kl) end the epochs;
                clip the gradient's norm to max_grad_norm; take a step of Adam;   // ppo__rlhf_step()
            }
+
+   What differs from section 15: advantages are whitened once in an iteration, not in each minibatch; policy and
+   critic are models of their own; a sequence that was cut off counts as ended (unless bootstrap_truncated); the KL
+   to the reference model is part of the reward; an iteration that went too far is undone.
 
    The real loop follows, then the functions that it calls, step by step. Sampling is in section 20. From
    ppo__rlhf_minibatch() the way to the loss leads through ppo__rlhf_gradient() and ppo__gradients() of section
@@ -16455,7 +16462,7 @@ static ppo_status ppo__call_reward(ppo_generator *generator, ppo_reward_fn rewar
 
 /* One number for each row in each array. */
 typedef struct ppo__response_rows {
-    float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
+    float *old_logp, *ref_logp; /* of the policy before the epochs, later of the sampler; of the reference */
     float *entropy;
     float *reward, *value, *next_value, *advantage, *value_target;
     float *share;      /* 1 / rows of the sequence */
@@ -17067,7 +17074,7 @@ static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl
     return status;
 }
 
-/* From the mean over the tokens of n sequences to their sum, divided by n and by 1 or the constant. */
+/* What turns a mean over the tokens of n sequences into their sum / n, with PPO_AGGREGATE_CONSTANT and by that. */
 static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
     const int most = ppo__longest(&r->config.sampling, r->policy->config.context, 1) - 1;
     const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)most : 1;

@@ -134,7 +134,7 @@ static void functions_of_one_tensor_have_right_gradients(void **state) {
                {"square", ppo_tape_square, 0}, {"scale", apply_scale, 0},
                {"clamp", apply_clamp, 0},      {"sum", ppo_tape_sum, 0},
                {"mean", ppo_tape_mean, 0},     {"log_softmax", ppo_tape_log_softmax, 0},
-               {"pick", apply_pick, 0}};
+               {"gather", apply_pick, 0}};
     static const int shape[][2] = {{ROWS, COLS}};
     for (int i = 0; i < COUNT(ops); i++) {
         unary_fn apply = ops[i].apply;
@@ -604,8 +604,8 @@ static void a_failing_operation_gives_null_and_a_sentence_that_backward_repeats(
                {bad_mul, "mul|(2, 3)|(4, 1)"},   {bad_row, "div|(1, 2)|(3, 2)"},
                {bad_min, "min|(3, 2)|(2, 1)"},   {bad_matmul, "matmul|(2, 3)"},
                {bad_linear, "linear|(2, 3)"},    {bad_bias, "linear|(4, 1)"},
-               {bad_activation, "linear|17"},    {bad_index, "pick|3"},
-               {bad_index2, "pick|-1"},          {no_index, "pick|NULL"},
+               {bad_activation, "linear|17"},    {bad_index, "gather|3"},
+               {bad_index2, "gather|-1"},          {no_index, "gather|NULL"},
                {no_data, "data is NULL"},        {no_rows, "constant: 0 x 3|above 0"},
                {no_operand, "add|NULL"},         {no_input, "activate|NULL"},
                {bad_token, "categorical|3"},     {bad_temperature, "categorical|-2"},
