@@ -907,8 +907,8 @@ typedef struct ppo_adam {
 } ppo_adam;
 PPO_DEF ppo_adam ppo_adam_default(void);
 
-/* One step of Adam (Kingma 2014) over n parameters; step counts from 1, m and v start as zeros. No pointer
-   may be NULL; nothing can fail. */
+/* One step of Adam (Kingma 2014) over n parameters; step counts from 1, m and v start as zeros. No pointer may be
+   NULL; nothing can fail, but numbers that ppo_params_step() refuses may give NaN. */
 PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n,
                            const ppo_adam *adam, int64_t step);
 
@@ -923,7 +923,7 @@ PPO_DEF void ppo_params_reset_optimizer(ppo_params *params);
 
 /* Runs Adam over a set of parameters, with gradients clipped as ppo_clip_grad_norm() does; those in the set
    stay as they were. *grad_norm (may be NULL) is the norm before clipping. If that is not finite, changes
-   nothing and returns PPO_ERROR_NUMERIC. */
+   nothing and returns PPO_ERROR_NUMERIC. Error: eps is not above 0, or a beta outside [0, 1). */
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm);
 
@@ -1096,7 +1096,7 @@ typedef struct ppo_inputs {
     int byte_count; /* 0: all */
 } ppo_inputs;
 typedef struct ppo_outputs {
-    ppo_tensor *policy;   /* (rows, logits), masked; PPO_BOX: means (rows, n) */
+    ppo_tensor *policy;   /* (rows, logits), those that are masked -INFINITY; PPO_BOX: means (rows, n) */
     ppo_tensor *log_std;  /* PPO_BOX: (1, n), gsde: (rows, n) */
     ppo_tensor *features; /* what the policy head reads (rows, features) */
     ppo_tensor *value;    /* (rows, 1) */
@@ -1156,7 +1156,7 @@ typedef struct ppo_env {
     /* Several agents in one world, all with the policy that is trained: these two instead of reset and step, with
        arrays [agents], obs [agents][obs_size], and the mask [agents][options]. ppo_config.num_envs counts agents. An
        agent is out once its episode has ended, until it joins again; its observation is not read then, and its
-       action, as that of an agent that waits, has choices and box NULL. reset_all may let agents out (terminated) or
+       action, as that of an agent that waits, is 0, with choices and box NULL. reset_all may let agents out (terminated) or
        wait. A world in which all are out is reset; max_steps is its time limit, which truncates those that are in. */
     int agents;
     int teams; /* for self_play: agents 0 .. agents/teams-1 are one team, and so on; 0: none */
@@ -1170,7 +1170,7 @@ typedef struct ppo_env {
                       ppo_outcome *out);
     /* Sets mask to 0 for illegal actions; NULL: all are legal. mask is filled with 1 before the call, a byte
        per option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice 1, ... for
-       PPO_MULTI_... At least one per choice must stay. Unused for PPO_BOX. */
+       PPO_MULTI_... At least one per choice must stay. Unused for PPO_BOX. Several agents: of one after the other. */
     void (*action_mask)(const void *state, unsigned char *mask);
     /* Prints the state as text, always the same number of lines, for a person to watch. May be NULL. */
     void (*draw)(const void *state, FILE *file);
@@ -1490,7 +1490,8 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
    env and config are copied; the agent is borrowed and must outlive the trainer; progress may be NULL; the
    callback is not called. After a failed iteration the next one begins new episodes. ppo_trainer_rollout() is
-   what the last iteration collected. */
+   what the last iteration collected. Between two iterations the agent's parameters may be changed: with learning_rate
+   0, epochs 1 and minibatch_size 0 a trainer only collects, for a loss and an optimizer of your own. */
 typedef struct ppo_trainer ppo_trainer;
 
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
@@ -1524,8 +1525,9 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
    learning_rate_schedule to PPO_CONSTANT. With a budget in milliseconds the results depend on the machine's speed. An
    action that is taken between the last observation and the call is not recorded: to lose none, learn before you act.
    ppo_trainer_ready(): 1 if there is something to learn. Learning waits for a source that falls silent in an episode:
-   after ten rollouts of another one, its ppo_trainer_observe() fails once to say so. A checkpoint is taken between
-   two iterations: what was pushed since is not in the file, and all sources of a resumed trainer begin new episodes.
+   after ten rollouts of another one, its ppo_trainer_observe() fails once to say so; also where nobody calls learn().
+   A checkpoint is taken between two iterations: what was pushed since is not in the file, and all sources of a
+   resumed trainer begin new episodes.
    To learn in another thread, let all sources act, call ppo_trainer_learn() there, and nothing else with the trainer
    or its agent meanwhile: act with a copy (ppo_agent_copy()). Afterwards call observe() here with the outcome of each
    source's latest action; it is not recorded.
@@ -1583,8 +1585,8 @@ PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env
    2", "multi-discrete 3,2" or "multi-binary 4". Error: a number that is not finite. */
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
 
-/* Creates an agent from such a file, or from a checkpoint; all that it holds is checked. The agent must fit
-   env; NULL: any. */
+/* Creates an agent from such a file, or from a checkpoint; what this version reads of it is checked. The agent must
+   fit env, of which sizes and action space suffice; NULL: any. */
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent);
 
 /* Reads the settings in such a file, and the environment's name ("" if it had none). Either may be NULL, and
@@ -5858,7 +5860,8 @@ enum { PPO__ROW_GRAIN = 16, PPO__COLUMN_GRAIN = 64 };
 #define PPO__ACTIVATION_WORDS "identity|tanh|relu|gelu|gelu_erf|silu|elu"
 
 static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int activation) {
-    if (activation >= 0 && activation < PPO__ACTIVATIONS) return PPO_OK;
+    const int known = activation >= 0 && activation < PPO__ACTIVATIONS;
+    if (known && (!activation || ppo__k()->activation[activation].value)) return PPO_OK;
     return ppo__refuse("%s: there is no activation %d", where, activation);
 }
 
@@ -7335,17 +7338,15 @@ enum { PPO__SETTING_SIZE = 1024 };
 /* Names that settings had in earlier versions: files and programs that say them are understood. */
 static const struct {
     const char *old, *now;
-} ppo__renamed[] = {
-    {"baseline", "use_critic"},
-    {"desired_kl", "lr_target_kl"},
-    {"kl_target", "penalty_target_kl"},
-    {"adaptive_kl_target", "penalty_target_kl"},
-    {"recompute", "gradient_checkpointing"},
-    {"max_new", "max_new_tokens"},
-    {"call", "tool_token"},
-    {"gated", "glu"},
-    {"head_norm", "qk_norm"},
-};
+} ppo__renamed[] = {{"baseline", "use_critic"},
+                    {"desired_kl", "lr_target_kl"},
+                    {"kl_target", "penalty_target_kl"},
+                    {"adaptive_kl_target", "penalty_target_kl"},
+                    {"recompute", "gradient_checkpointing"},
+                    {"max_new", "max_new_tokens"},
+                    {"call", "tool_token"},
+                    {"gated", "glu"},
+                    {"head_norm", "qk_norm"}};
 enum { PPO__RENAMED = sizeof ppo__renamed / sizeof *ppo__renamed };
 
 /* In a name, '-' may stand for '_'. */
@@ -7757,8 +7758,7 @@ static ppo_status ppo__check_heads(const char *function, int given, const int *s
         return ppo__refuse("%s: %d rows of %lld logits: both must be 1 to 2147483647", function, n,
                            (long long)cols);
     if (!(temperature > 0) || !ppo__finite(temperature))
-        return ppo__refuse("%s: temperature is %g, must be finite and above 0", function,
-                           (double)temperature);
+        return ppo__refuse("%s: temperature is %g, must be finite, above 0", function, (double)temperature);
     ppo__heads made = {sizes, count, (int)cols, 1 / temperature};
     *heads = made;
     return PPO_OK;
@@ -8485,6 +8485,7 @@ PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float log
         *dlogp = -clipped * advantage;
         return *dlogp * logp;
     }
+    if (o->objective != PPO_CLIP) return NAN; /* one that has no term here */
     /* In range both gains are equal, which a comparison with excess precision (x87) may not see. */
     if (clipped != ratio && clipped * advantage < gain) {
         gain = clipped * advantage;
@@ -8938,6 +8939,8 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
     if (!PPO__GIVEN("ppo_params_step", params, adam)) return PPO_ERROR_ARGUMENT;
     if (params->frozen)
         return ppo__refuse("ppo_params_step: the parameters are frozen; see ppo_params_freeze()");
+    if (!(adam->eps > 0) || !(adam->beta1 >= 0 && adam->beta1 < 1) || !(adam->beta2 >= 0 && adam->beta2 < 1))
+        return ppo__refuse("ppo_params_step: eps or a beta is out of range: use ppo_adam_default()");
     ppo__mirror *mirror = ppo__mirror_of(params);
     ppo_status status = ppo__params_step(params, adam, 1, max_grad_norm, grad_norm);
     return ppo__settle(mirror ? mirror->device : NULL, status);
@@ -9279,8 +9282,7 @@ static int ppo__space_outputs(const ppo_space *space) {
 
 static ppo_status ppo__check_space(const ppo_space *space) {
     if (space->kind < PPO_DISCRETE || space->kind >= (int)PPO_DISCRETE + (int)PPO__SPACES)
-        return ppo__refuse("action_space.kind is %d: use ppo_discrete(), ppo_box() or their like",
-                           space->kind);
+        return ppo__refuse("action_space.kind is %d: use ppo_discrete(), ppo_box(), ...", space->kind);
     if (space->n <= 0) return ppo__refuse("action_space has no actions: n is %d", space->n);
     return ppo__kind(space)->check(space);
 }
@@ -9761,14 +9763,12 @@ PPO__RARE ppo_status ppo__check_env_sizes(const ppo_env *env) {
         return ppo__refuse("env.teams is %d, outside 0 to env.agents, %d", env->teams, env->agents);
     if (env->obs_size <= 0) return ppo__refuse("env.obs_size is %d, must be above 0", env->obs_size);
     if (env->actor_obs < 0 || env->actor_obs > env->obs_size)
-        return ppo__refuse("env.actor_obs is %d, outside 0 to env.obs_size, %d", env->actor_obs,
-                           env->obs_size);
+        return ppo__refuse("env.actor_obs is %d, outside 0 to obs_size, %d", env->actor_obs, env->obs_size);
     if (!(env->byte_scale >= 0 && env->byte_scale <= FLT_MAX / 255))
         return ppo__refuse("env.byte_scale is %g, outside 0 to %g", (double)env->byte_scale,
                            (double)FLT_MAX / 255);
     if (env->state_size > SIZE_MAX / 8)
-        return ppo__refuse("env.state_size is %llu bytes, which is too large",
-                           (unsigned long long)env->state_size);
+        return ppo__refuse("env.state_size is %llu bytes, too large", (unsigned long long)env->state_size);
     if (env->copies < 0) return ppo__refuse("env.copies is %d, must not be below 0", env->copies);
     if (env->max_steps < 0) return ppo__refuse("env.max_steps is %d, must not be below 0", env->max_steps);
     if (env->name && !ppo__is_utf8(env->name))
@@ -9777,8 +9777,7 @@ PPO__RARE ppo_status ppo__check_env_sizes(const ppo_env *env) {
         const char *name = env->metrics[k];
         const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
         if (name[n] || !n || n > 40)
-            return ppo__refuse("env.metrics[%d] is \"%.60s\", not 1 to 40 letters, digits, _, - and .", k,
-                               name);
+            return ppo__refuse("env.metrics[%d] is \"%.60s\", not 1-40 letters, digits, _, - and .", k, name);
     }
     if (ppo__check_shape(env->shape, ppo__actor_obs(env))) return PPO_ERROR_ARGUMENT;
     return ppo__check_space(&env->action_space);
@@ -9810,7 +9809,8 @@ static ppo_status ppo__check_functions(const ppo_env *env) {
     if (!env || !ppo__is_pushed(env)) return ppo__validate_env(env);
     if (env->agents > 1 || env->copies || env->max_steps || env->open || env->action_mask)
         return ppo__refuse(
-            "an environment without reset and step has no agents, copies, max_steps, open or action_mask");
+            "an environment without reset and step has no agents, copies, open, max_steps (set "
+            "outcome.truncated) or action_mask (ppo_trainer_observe() takes the mask)");
     return ppo__check_env_sizes(env);
 }
 
@@ -10169,8 +10169,8 @@ static ppo_status ppo__check_written(ppo__envs *envs, int c) {
         return ppo__refuse("environment %d wrote beyond its state: env.state_size is %.0f bytes",
                            envs->first + c, (double)env->state_size);
     if (guarded && !ppo__guard_holds(own + ppo__obs_block(envs)))
-        return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d numbers",
-                           envs->first + c, env->obs_size);
+        return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d, env.agents %d",
+                           envs->first + c, env->obs_size, env->agents);
     for (int e = from; e < from + envs->agents && !status; ++e, own += env->obs_size) {
         const int read = envs->turn[e] == PPO__ACTS || envs->outcome[e].truncated;
         if (read) status = ppo__keep_obs(envs, e, envs->steps[e], own);
@@ -11162,12 +11162,13 @@ PPO__RARE ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, 
    ("minibatches of segments"); how their gradients are divided among threads and processes ("shards"); pauses and
    a program that pushes experience; opponents of self-play; settings, the agent, creation, evaluation.
 
-   To add a setting: a field of ppo_config, a row of ppo__fields with its default, and its name in
-   tests/test_control.c; if it may be without effect, a row of ppo__config_needs, and where a preset changes what it
-   needs, its name among the preset's resets. The command line, files and checks follow from that; the margin above
-   says which function will use it. To add an objective, also for language models: in section 9 a constant before
-   PPO__OBJECTIVES, its word at that position of ppo__objectives, and its term in ppo__policy_term(); if the term
-   reads dual_clip or kl_coef, its word in those rows of ppo__config_needs, and if any of these, clip_low or clip_high,
+   To add a setting: a field of ppo_config, a row of ppo__fields with its default (a field without one is lost in files;
+   PPO_FIELD_NETWORK if it changes the network), and its name in tests/test_control.c; if it may be without effect, a
+   row of ppo__config_needs, and where a preset changes what it needs, its name among the preset's resets. The command
+   line, files and checks follow from that; the margin above says which function will use it. To add an objective, also
+   for language models: in section 9 a constant before PPO__OBJECTIVES, its word at that position of ppo__objectives,
+   and its term in ppo__policy_term(); if the term reads dual_clip or kl_coef, its word in those rows of
+   ppo__config_needs, and if any of these, clip_low or clip_high,
    of ppo__rlhf_needs (22). What needs more than log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
@@ -11186,6 +11187,7 @@ typedef struct ppo__signs {
     ppo__feature *feature;        /* [obs_size] */
     double seen, steps;           /* observations in `feature`; steps of all agents together */
     double ends, paid, largest;   /* episodes; rewards that are not 0; the largest, absolute */
+    double endless;               /* steps since an episode ended */
     int looked, full, in_step;    /* 1: `feature`, the means can be judged; all ends were together */
     /* means of about 1,000 samples: what the critic predicts, squared, and its squared error in relation to that;
        how much more the last step of an episode pays than others, and the std of those */
@@ -11308,8 +11310,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     if (ppo_trainer_done(trainer))
         return ppo__refuse("all %lld steps are done", (long long)trainer->config.total_steps);
     if (ppo__is_pushed(&trainer->collector.envs.env))
-        return ppo__refuse(
-            "env.step is NULL: use ppo_trainer_observe(), ppo_trainer_act() and ppo_trainer_learn()");
+        return ppo__refuse("env.step is NULL: use ppo_trainer_observe(), ..._act() and ..._learn()");
     ppo_status status = ppo__iterate(trainer, INFINITY, &done);
     if (status) ppo__forget_episodes(&trainer->collector, 1);
     else if (progress) *progress = trainer->progress;
@@ -11697,13 +11698,7 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
 
 /* Sets learning rate, clip and entropy coefficient of this iteration, by their schedules. */
 static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
-    enum {
-        PPO__RATE_NOW = PPO_SETTING_LEARNING_RATE,
-        PPO__LOW_NOW,
-        PPO__HIGH_NOW,
-        PPO__ENTROPY_NOW,
-        PPO__NOW
-    }; /* as PPO_SETTING_... */
+    enum { PPO__RATE_NOW, PPO__LOW_NOW, PPO__HIGH_NOW, PPO__ENTROPY_NOW, PPO__NOW }; /* as PPO_SETTING_... */
     const ppo_config *c = &trainer->config;
     const float initial[PPO__NOW] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
     const ppo_schedule_kind schedule[PPO__NOW] = {c->learning_rate_schedule, c->clip_schedule,
@@ -11890,7 +11885,8 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
     const int64_t early = p->total_steps < 500000 ? p->total_steps / 10 : 50000;
     const double std = floats ? exp((double)c->log_std_init) : 0;
     const double copies = plays ? 1 : c->num_envs / ppo__agents(env),
-                 steps = s->steps / (copies * ppo__agents(env));
+                 endless = s->endless / (copies * ppo__agents(env)),
+                 rollout = (double)c->num_envs * c->rollout_steps;
     const double large = c->normalize_reward ? INFINITY : 1e6;
     const int still = s->kl < 1e-4 && s->clipped < 0.1 && fabs(s->entropy - s->first_entropy) < 0.004;
 
@@ -11946,9 +11942,13 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("reward-large", 0, s->largest > large || (plays && sqrt(s->target) > large),
                  "rewards reach %.3g, discounted returns %.3g", "normalize_reward=yes|other units",
                  s->largest, sqrt(s->target)),
-        PPO__ROW("no-end", 0, s->ends == 0 && !env->max_steps && steps >= (plays ? 1 : 1000),
-                 "no episode ended in %.0f steps of each copy, so no return is known",
-                 ppo__is_pushed(env) ? "outcome.truncated now and then" : "env.max_steps", steps),
+        PPO__ROW("no-end", 0,
+                 !env->max_steps && (plays ? !s->ends : endless >= fmax(1000, 10 * (double)p->mean_length)),
+                 "no episode ended in the last %.0f steps of each copy, so no return is known",
+                 ppo__is_pushed(env) ? "outcome.truncated now and then" : "env.max_steps", endless),
+        PPO__ROW("few-iterations", 0, !plays && rollout >= 8192 && p->total_steps < 10 * rollout,
+                 "the run has %.0f iterations only, as each of them takes %.0f steps",
+                 "lower rollout_steps|more total_steps", ceil((double)p->total_steps / rollout), rollout),
         PPO__ROW("in-step", 0, s->in_step > 0 && copies >= 32 && p->mean_length > 8 * (float)c->rollout_steps,
                  "all %.0f copies are at the same step of %.0f, and a rollout sees %.0f of them",
                  "a random first step in the first reset()|higher rollout_steps", copies, p->mean_length,
@@ -12024,6 +12024,7 @@ static void ppo__see(ppo__signs *s, const float *obs, int from) {
 static void ppo__see_reward(ppo__signs *s, float reward, int ended) {
     ++s->steps;
     s->ends += ended;
+    s->endless = ended ? 0 : s->endless + 1;
     s->paid += reward != 0;
     s->largest = fmax(s->largest, fabs((double)reward));
 }
@@ -12138,7 +12139,7 @@ static int ppo__source(const ppo_trainer *trainer, const char *function, int sou
     if (!ppo__is_pushed(&envs->env))
         ppo__refuse("%s: the environment has functions, use ppo_trainer_iterate()", function);
     else if (source < 0 || source >= envs->count)
-        ppo__refuse("%s: source %d, outside 0 to num_envs - 1, %d", function, source, envs->count - 1);
+        ppo__refuse("%s: source %d, outside 0 to %d, num_envs - 1", function, source, envs->count - 1);
     else if (source < envs->begin || source >= envs->end)
         ppo__refuse("%s: source %d is another process's, this one has %d to %d", function, source,
                     envs->begin, envs->end - 1);
@@ -12159,7 +12160,7 @@ static int ppo__complete_sources(const ppo__collector *c, int *lacks) {
 }
 
 /* Fails, once, if source e and its like pushed ten rollouts and 1,000 steps each in vain, while none that
-   learning waits for was observed. */
+   learning waits for was observed, or ppo_trainer_learn() was not called. */
 static ppo_status ppo__check_silence(ppo_trainer *trainer, int e) {
     const ppo__collector *c = &trainer->collector;
     int lacks;
@@ -12168,8 +12169,12 @@ static ppo_status ppo__check_silence(ppo_trainer *trainer, int e) {
     if (!trainer->dropped || trainer->dropped % 1000) return PPO_OK;
     const int complete = ppo__complete_sources(c, &lacks);
     const double most = complete * fmax(1000, 10.0 * c->rollout.steps);
-    if (lacks < 0 || c->envs.outcome[lacks].waits || (double)trainer->dropped < most) return PPO_OK;
+    if (lacks < 0 ? trainer->learning : c->envs.outcome[lacks].waits) return PPO_OK;
+    if ((double)trainer->dropped < most) return PPO_OK;
     trainer->dropped = -1;
+    if (lacks < 0)
+        return ppo__refuse("call ppo_trainer_learn(): the sources have their %d steps, the rest is lost",
+                           c->rollout.steps);
     return ppo__refuse(
         "learning waits for source %d, which is in an episode, but not observed: what others do is "
         "lost; if it is gone, end its episode by an outcome with truncated = 1",
@@ -12192,8 +12197,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
     if (outcome && envs->turn[e] == PPO__ACTS)
         return ppo__refuse("source %d has not acted since its last observation", source);
     if (!outcome && envs->turn[e] != PPO__OUT)
-        return ppo__refuse("source %d is in an episode: its outcome is needed, also the one that ended it",
-                           source);
+        return ppo__refuse("source %d is in an episode: its outcome is needed, the last one, too", source);
     if (!obs && (acts || (outcome->truncated && !outcome->terminated)))
         return ppo__refuse("ppo_trainer_observe: obs is NULL, but source %d %s", source,
                            acts ? "acts next" : "was truncated");
@@ -12254,6 +12258,7 @@ PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, 
     if (progress) memset(progress, 0, sizeof *progress);
     if (ppo__source(trainer, "ppo_trainer_learn", trainer->collector.envs.begin) < 0)
         return PPO_ERROR_ARGUMENT;
+    if (milliseconds != milliseconds) return ppo__refuse("ppo_trainer_learn: milliseconds is NaN");
     if (!ppo_trainer_ready(trainer)) return PPO_OK;
     int done = 1;
     const double until =
@@ -12533,8 +12538,7 @@ PPO__RARE ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *con
         return ppo__refuse("num_envs is %d: it counts agents, and must be a multiple of env.agents, %d",
                            config->num_envs, agents);
     if (config->self_play && env->teams < 2)
-        return ppo__refuse("self_play is %d, but env.teams is %d: it needs 2 or more", config->self_play,
-                           env->teams);
+        return ppo__refuse("self_play needs env.teams of 2 or more, not %d", env->teams);
     return PPO_OK;
 }
 
@@ -13289,8 +13293,7 @@ PPO_DEF ppo_status ppo_tokens_mark_given(ppo_tokens *tokens, int first, int n) {
         return ppo__refuse("ppo_tokens_mark_given: the arrays are not the library's, or hold no sequence");
     int start = tokens->start[tokens->count - 1], end = tokens->start[tokens->count];
     if (first < 0 || n < 0 || first > end - start || n > end - start - first)
-        return ppo__refuse("ppo_tokens_mark_given: tokens %d and %d further ones, of %d", first, n,
-                           end - start);
+        return ppo__refuse("ppo_tokens_mark_given: tokens %d and %d further, of %d", first, n, end - start);
     int marked = tokens->memory->marked;
     tokens->memory->marked = 1;
     ppo__tokens_point(tokens);
@@ -14437,8 +14440,7 @@ static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *token
         if (prompts && (n < 1 || n > all))
             return ppo__refuse("prompt %d has %lld of %lld tokens", s, (long long)n, (long long)all);
         if (prompts && n >= context)
-            return ppo__refuse("prompt %d has %lld tokens, which leaves no room in %d", s, (long long)n,
-                               context);
+            return ppo__refuse("prompt %d has %lld tokens: no room is left in %d", s, (long long)n, context);
         if (n < 1 || (n > context && what != PPO__ANY_LENGTH))
             return ppo__refuse("sequence %d has %lld tokens, must have 1 to %d", s, (long long)n, context);
         for (int i = 0; i < n; ++i) {
@@ -15396,7 +15398,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     if (!PPO__GIVEN("ppo_generate", g, prompts, sampling, samples)) return PPO_ERROR_ARGUMENT;
     if (g->busy)
         return ppo__refuse(
-            "ppo_generate: the generator is in use; a tool, a watch or a reward needs another one");
+            "ppo_generate: the generator is in use; a tool, watch or reward needs another one");
     const int count = prompts->count, tool = sampling->tool_token >= 0;
     ppo_status status = ppo__check_sampling(sampling, g->lm->config.vocab);
     if (!status) status = ppo__check_sequences(g->lm, prompts, PPO__BEFORE_MORE);

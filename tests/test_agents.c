@@ -871,8 +871,8 @@ static void worlds_that_do_not_fit_are_refused(void **state) {
     ppo_agent *agent = NULL;
     assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "num_envs is 3|env.agents|2");
     lonely.teams = 1;
-    assert_fails(ppo_train(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "self_play|env.teams is 1");
-    assert_fails(ppo_agent_create(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "self_play|env.teams is 1");
+    assert_fails(ppo_train(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "self_play|env.teams of 2 or more, not 1");
+    assert_fails(ppo_agent_create(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "self_play|env.teams of 2 or more, not 1");
     assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "num_envs is 3|env.agents|2");
     lonely.teams = 3;
     assert_fails(ppo_train(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "env.teams is 3|2");

@@ -47,9 +47,9 @@ static void all(float mean, float std, float narrow) {
 
 /* The symptoms that are causes; all others are effects. */
 static int is_cause(const char *name) {
-    static const char *const causes[] = {"obs-constant", "obs-far", "obs-memory", "obs-tiny",
-                                         "obs-small",    "box-far", "std-small",  "reward-none",
-                                         "reward-large", "no-end",  "in-step"};
+    static const char *const causes[] = {"obs-constant", "obs-far", "obs-memory",     "obs-tiny",
+                                         "obs-small",    "box-far", "std-small",      "reward-none",
+                                         "reward-large", "no-end",  "few-iterations", "in-step"};
     for (int i = 0; i < COUNT(causes); i++)
         if (!strcmp(name, causes[i])) return 1;
     return 0;
@@ -156,19 +156,33 @@ static void rewards_and_ends_that_are_missing_are_told(void **state) {
     BETWEEN("reward-large", (signs.target = 1e12, plays()), (signs.target = 1.02e12, plays()));
     SHOWS("", (signs.largest = 1e9, config.normalize_reward = 1));
     SHOWS("", signs.target = 1e13); /* of a critic, not of returns */
-    BETWEEN("no-end", (env.max_steps = 0, signs.ends = 0, signs.steps = 1000.0 * config.num_envs - 1),
-            (env.max_steps = 0, signs.ends = 0, signs.steps = 1000.0 * config.num_envs));
-    SHOWS("", (env.max_steps = 0, signs.ends = 1));
-    SHOWS("", signs.ends = 0);
-    SHOWS("no-end", (env.max_steps = 0, signs.ends = 0, signs.steps = 1, plays()));
+    BETWEEN("no-end", (env.max_steps = 0, signs.endless = 1000.0 * config.num_envs - 1),
+            (env.max_steps = 0, signs.endless = 1000.0 * config.num_envs));
+    BETWEEN("no-end",
+            (env.max_steps = 0, progress.mean_length = 300, signs.endless = 2999.0 * config.num_envs),
+            (env.max_steps = 0, progress.mean_length = 300, signs.endless = 3000.0 * config.num_envs));
+    SHOWS("no-end",
+          (env.max_steps = 0, progress.mean_length = NAN, signs.endless = 1000.0 * config.num_envs));
+    SHOWS("", signs.endless = 1e6);
+    SHOWS("no-end", (env.max_steps = 0, signs.ends = 0, plays()));
+    SHOWS("", (env.max_steps = 0, signs.ends = 1, signs.endless = 1e6, plays()));
     be_sound();
-    env.max_steps = 0, signs.ends = 0, env.agents = 2, signs.steps = 4000;
+    env.max_steps = 0, env.agents = 2, signs.endless = 4000;
     assert_non_null(strstr(ppo__diagnose(&signs, 0).sentence,
-                           "in 1000 steps of each copy")); /* two copies of two agents */
-    BETWEEN("in-step", (signs.in_step = 1, config.num_envs = 31, progress.mean_length = 8 * 512 + 1),
-            (signs.in_step = 1, config.num_envs = 32, progress.mean_length = 8 * 512 + 1));
-    SHOWS("", (signs.in_step = 1, config.num_envs = 32, progress.mean_length = 8 * 512));
-    SHOWS("", (signs.in_step = 0, config.num_envs = 32, progress.mean_length = 8 * 512 + 1));
+                           "in the last 1000 steps of each copy")); /* two copies of two agents */
+    BETWEEN("in-step",
+            (signs.in_step = 1, progress.total_steps = 1000000, config.num_envs = 31,
+             progress.mean_length = 8 * 512 + 1),
+            (signs.in_step = 1, progress.total_steps = 1000000, config.num_envs = 32,
+             progress.mean_length = 8 * 512 + 1));
+    SHOWS("", (signs.in_step = 1, progress.total_steps = 1000000, config.num_envs = 32,
+               progress.mean_length = 8 * 512));
+    SHOWS("", (signs.in_step = 0, progress.total_steps = 1000000, config.num_envs = 32,
+               progress.mean_length = 8 * 512 + 1));
+    BETWEEN("few-iterations", (config.num_envs = 16, progress.total_steps = 81920),
+            (config.num_envs = 16, progress.total_steps = 81919));
+    SHOWS("", (config.num_envs = 15, progress.total_steps = 1000)); /* a short try */
+    SHOWS("", (config.num_envs = 16, progress.total_steps = 1000, plays()));
 }
 
 static void updates_that_go_wrong_are_told(void **state) {
@@ -266,12 +280,16 @@ static void each_sentence_has_its_numbers_in_their_order(void **state) {
          "no reward came in 1234 steps: there is nothing to learn from");
     SAYS((signs.largest = 2e6, signs.target = 9e8),
          "rewards reach 2e+06, discounted returns 3e+04: try normalize_reward=yes, other units");
-    SAYS((signs.ends = 0, env.max_steps = 0, signs.steps = 16000),
-         "no episode ended in 4000 steps of each copy, so no return is known: try env.max_steps");
-    SAYS((signs.ends = 0, env.max_steps = 0, env.reset = NULL, env.step = NULL, signs.steps = 16000),
-         "no episode ended in 4000 steps of each copy, so no return is known: try outcome.truncated now and "
-         "then");
-    SAYS((signs.in_step = 1, config.num_envs = 40, config.rollout_steps = 8, progress.mean_length = 99),
+    SAYS((env.max_steps = 0, signs.endless = 16000),
+         "no episode ended in the last 4000 steps of each copy, so no return is known: try env.max_steps");
+    SAYS((env.max_steps = 0, env.reset = NULL, env.step = NULL, signs.endless = 16000),
+         "no episode ended in the last 4000 steps of each copy, so no return is known: try outcome.truncated "
+         "now and then");
+    SAYS((config.num_envs = 64, progress.total_steps = 300000),
+         "the run has 10 iterations only, as each of them takes 32768 steps: try lower rollout_steps, more "
+         "total_steps");
+    SAYS((signs.in_step = 1, config.num_envs = 40, progress.total_steps = 1000000, config.rollout_steps = 8,
+          progress.mean_length = 99),
          "all 40 copies are at the same step of 99, and a rollout sees 8 of them: try a random first step in "
          "the "
          "first reset(), higher rollout_steps");

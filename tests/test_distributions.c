@@ -193,7 +193,7 @@ static void categorical_functions_refuse_bad_input(void **state) {
     assert_fails(LOGP(logits, token, 2, 3, -0.5f), PPO_ERROR_ARGUMENT, "temperature|-0.5");
     assert_fails(LOGP(logits, token, 2, 3, NAN), PPO_ERROR_ARGUMENT, "temperature|nan");
     assert_fails(LOGP(logits, token, 2, 3, INFINITY), PPO_ERROR_ARGUMENT,
-                 "temperature is inf|finite and above 0");
+                 "temperature is inf|finite, above 0");
     FOR_EACH_KERNEL_SET(set) {
         assert_fails(LOGP(nans, token, 2, 3, 1), PPO_ERROR_NUMERIC, "1");
         assert_fails(LOGP(inf, token, 2, 3, 1), PPO_ERROR_NUMERIC, "1");

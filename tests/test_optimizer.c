@@ -199,10 +199,18 @@ static void a_rate_that_is_not_a_number_stays_with_its_tensor(void **state) {
     }
 }
 
-static void params_step_refuses_null(void **state) {
+static void params_step_refuses_null_and_numbers_that_give_nan(void **state) {
     (void)state;
+    static const ppo_adam bad[] = {{0, 0, 0, 0, 0},
+                                   {1e-3f, 0.9f, 0.999f, NAN, 0},
+                                   {1e-3f, 1, 0.999f, 1e-8f, 0},
+                                   {1e-3f, 0.9f, 1, 1e-8f, 0},
+                                   {1e-3f, -0.1f, 0.999f, 1e-8f, 0},
+                                   {1e-3f, 0.9f, NAN, 1e-8f, 0}};
     ppo_params *params = two_parameters();
     ppo_adam adam = ppo_adam_default();
+    for (int k = 0; k < COUNT(bad); k++)
+        assert_fails(ppo_params_step(params, &bad[k], 0, NULL), PPO_ERROR_ARGUMENT, "ppo_adam_default()");
     assert_fails(ppo_params_step(NULL, &adam, 0, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_params_step(params, NULL, 0, NULL), PPO_ERROR_ARGUMENT, "NULL");
     ppo_params_free(params);
@@ -340,7 +348,7 @@ int main(void) {
         cmocka_unit_test(a_gradient_that_is_not_finite_changes_nothing),
         cmocka_unit_test(each_tensor_learns_at_its_own_rate),
         cmocka_unit_test(a_rate_that_is_not_a_number_stays_with_its_tensor),
-        cmocka_unit_test(params_step_refuses_null),
+        cmocka_unit_test(params_step_refuses_null_and_numbers_that_give_nan),
         cmocka_unit_test(schedules_start_at_the_value_and_end_at_zero),
         cmocka_unit_test(adaptive_kl_agrees_with_trl),
         cmocka_unit_test(adaptive_kl_of_2017_halves_and_doubles_outside_its_band),

@@ -179,14 +179,14 @@ static const char *const words_of_faults[] = {
     "env.agents is 65537, outside 0 to 65536",
     "env.teams is -1, outside 0 to env.agents, 0",
     "env.teams is 3, outside 0 to env.agents, 2",
-    "env.actor_obs is -1, outside 0 to env.obs_size, 2",
-    "env.actor_obs is 3, outside 0 to env.obs_size, 2",
+    "env.actor_obs is -1, outside 0 to obs_size, 2",
+    "env.actor_obs is 3, outside 0 to obs_size, 2",
     "env.byte_scale is -1",
     "env.byte_scale is nan",
     "env.state_size is|too large",
     "env.copies is -1",
     "env.name is not UTF-8",
-    "env.metrics[1] is \"\", not 1 to 40",
+    "env.metrics[1] is \"\", not 1-40",
     "env.metrics[0] is \"a space\"",
     "env.metrics[0] is \"a name of forty-one",
     "env.metrics[0] is \"abcdefghijklmnopqrstuvwxyzabcdefghijklmno\"",
@@ -205,9 +205,9 @@ static const char *const words_of_faults[] = {
     "env.reset is NULL",
     "without reset and step has no agents",
     "without reset and step has no agents, copies",
-    "without reset and step has no agents, copies, max_steps",
-    "has no agents, copies, max_steps, open",
-    "open or action_mask"};
+    "without reset and step has no agents, copies, open, max_steps (set outcome.truncated)",
+    "without reset and step has no agents, copies, open",
+    "or action_mask (ppo_trainer_observe() takes the mask)"};
 
 static void an_environment_that_cannot_be_is_refused(void **state) {
     (void)state;
@@ -549,7 +549,7 @@ static void sequences_that_a_model_cannot_read_are_refused(void **state) {
         {{2, start, prompt, low, NULL, NULL}, 0, "-1"},
         {{2, start, no_prompt, token, NULL, NULL}, 1, "prompt 0 has 0 of 2 tokens"},
         {{2, start, long_prompt, token, NULL, NULL}, 1, "prompt 0 has 3 of 2 tokens"},
-        {{1, eight, whole, token, NULL, NULL}, 1, "prompt 0 has 8 tokens, which leaves no room in 8"}};
+        {{1, eight, whole, token, NULL, NULL}, 1, "prompt 0 has 8 tokens: no room is left in 8"}};
     ppo_generator *generator = NULL;
     assert_ok(ppo_generator_create(lm, 2, &generator));
     for (int i = 0; i < COUNT(cases); i++) {
@@ -694,7 +694,7 @@ static void what_a_source_pushes_must_follow_its_turn(void **state) {
     assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
     REFUSED(ppo_trainer_act(trainer, 0, NULL), "ppo_trainer_act: action");
 #define WRONG(call, words) assert_fails(call, PPO_ERROR_ARGUMENT, words)
-    WRONG(ppo_trainer_observe(trainer, 2, obs, NULL, NULL), "source 2, outside 0 to num_envs - 1, 1");
+    WRONG(ppo_trainer_observe(trainer, 2, obs, NULL, NULL), "source 2, outside 0 to 1, num_envs - 1");
     WRONG(ppo_trainer_observe(trainer, -1, obs, NULL, NULL), "source -1, outside 0");
     WRONG(ppo_trainer_observe(trainer, 0, obs, NULL, &plain),
           "source 0 is in no episode: to begin one, outcome must be NULL");
@@ -727,6 +727,7 @@ static void what_a_source_pushes_must_follow_its_turn(void **state) {
     assert_false(ppo_trainer_ready(trainer));
     memset(&progress, 1, sizeof progress);
     assert_ok(ppo_trainer_learn(trainer, 0, &progress)); /* nothing is complete */
+    WRONG(ppo_trainer_learn(trainer, NAN, &progress), "milliseconds is NaN");
     assert_true(progress.iteration == 0);
     ppo_trainer_free(trainer), ppo_agent_free(agent), trainer = NULL;
     /* a mask means nothing to a box; an environment with functions is not pushed */

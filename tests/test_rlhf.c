@@ -2713,7 +2713,7 @@ static void given_tokens_are_not_learned(void **state) {
     assert_null(tokens.given);
     assert_ok(ppo_tokens_mark_given(&tokens, 3, 2));
     assert_fails(ppo_tokens_mark_given(&tokens, 6, 2), PPO_ERROR_ARGUMENT,
-                 "tokens 6 and 2 further ones, of 7");
+                 "tokens 6 and 2 further, of 7");
     assert_fails(ppo_tokens_mark_given(&tokens, -1, 2), PPO_ERROR_ARGUMENT, "-1");
     assert_fails(ppo_tokens_mark_given(&tokens, 0, -2), PPO_ERROR_ARGUMENT, "-2");
     assert_fails(ppo_tokens_mark_given(NULL, 0, 0), PPO_ERROR_ARGUMENT, "ppo_tokens_mark_given");

@@ -263,7 +263,7 @@ static void sound_tasks_have_no_symptom(void **state) {
                        "total_steps=20480"},
         {memory_env, "recurrent=16 total_steps=20480"},
         {gridworld_env, "gamma=1 hidden=none learning_rate=3e-3 total_steps=40960"},
-        {tictactoe_env, "num_envs=16 minibatch_size=256 learning_rate=1e-3 entropy_coef=0.02 activation=relu "
+        {tictactoe_env, "num_envs=16 rollout_steps=256 minibatch_size=256 learning_rate=1e-3 entropy_coef=0.02 activation=relu "
                         "total_steps=40960"},
         {acrobot_env,
          "num_envs=16 rollout_steps=256 epochs=4 gae_lambda=0.94 normalize_obs=yes normalize_reward=yes "

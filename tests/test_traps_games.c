@@ -841,6 +841,38 @@ static int push_in_turn(ppo_trainer *trainer, int rounds, int slow, int waits, i
     return failed;
 }
 
+static void a_game_that_never_learns_is_told_once(void **state) {
+    (void)state;
+    ppo_env env;
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_outcome none;
+    ppo_action action;
+    const ppo_config cfg = settings("num_envs=2 rollout_steps=16 minibatch_size=32 epochs=1 hidden=4");
+    const float obs = 0.5f;
+    int failed = 0;
+    memset(&env, 0, sizeof env);
+    memset(&none, 0, sizeof none);
+    env.obs_size = 1;
+    env.action_space = ppo_discrete(2);
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    for (int t = 0; t < 5000; t++)
+        for (int i = 0; i < 2; i++) {
+            if (ppo_trainer_observe(trainer, i, &obs, NULL, t ? &none : NULL) != PPO_OK) {
+                assert_non_null(
+                    strstr(ppo_last_error(), "call ppo_trainer_learn(): the sources have their 16 steps"));
+                assert_in_range(t, 1000, 1200);
+                assert_ok(ppo_trainer_observe(trainer, i, &obs, NULL, &none));
+                failed++;
+            }
+            assert_ok(ppo_trainer_act(trainer, i, &action));
+        }
+    assert_int_equal(failed, 1);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 static void a_source_that_falls_silent_is_named_once_and_a_slow_one_is_not(void **state) {
     (void)state;
     ppo_env env;
@@ -891,6 +923,7 @@ int main(void) {
         cmocka_unit_test(a_player_of_a_recurrent_policy_remembers_for_each_character),
         cmocka_unit_test(what_a_pushed_game_cannot_do_is_refused_with_what_it_can),
         cmocka_unit_test(recorded_observations_round_to_8_bits_as_an_environment_does),
+        cmocka_unit_test(a_game_that_never_learns_is_told_once),
         cmocka_unit_test(a_source_that_falls_silent_is_named_once_and_a_slow_one_is_not),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
