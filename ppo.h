@@ -1303,8 +1303,8 @@ typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, voi
 typedef struct ppo_config {
     /* experience; about total_steps see below */
     int64_t total_steps; /* environment steps, over all environments [100000] */
-    int num_envs;        /* environments side by side [4] */
-    int rollout_steps;   /* steps of each per iteration [512] */
+    int num_envs; /* environments side by side; with many, fewer rollout_steps, or few iterations remain [4] */
+    int rollout_steps; /* steps of each per iteration [512] */
 
     /* learning from a rollout */
     int epochs; /* passes over it [10] */
@@ -9349,8 +9349,8 @@ PPO__RARE ppo_space ppo__parse_space(const char *text) {
    of section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_init() and at its
    place in ppo_actor_critic_forward(); its width into ppo_config, with a row in section 15 of the kind
    PPO_FIELD_NETWORK. Parameters that are added to the set are trained and saved by themselves, and
-   ppo_export_c() refuses those that it does not know. Where init=uniform applies to them:
-   ppo__init_uniform(). If they are many: ppo__check_weights() in section 16.
+   ppo_export_c() refuses those that it does not know, but not a detail without parameters: refuse that there.
+   Where init=uniform applies to them: ppo__init_uniform(). If they are many: ppo__check_weights() in section 16.
    -------------------------------------------------------------------------------------------------------- */
 
 /* "name.k.part", or "name.part" if k is below 0; zeros. */
