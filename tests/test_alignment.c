@@ -1867,8 +1867,8 @@ static void another_training_is_not_continued(void **state) {
 /* Cut short, or with another byte; and with other counters under a checksum of their own. */
 static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state) {
     (void)state;
-    static const int64_t counters[][5] = {
-        {10, 0, 2, 0, 0}, {-1, 0, 2, 0, 0}, {2, 0, -1, 0, 0}, {2, 0, 2, 1LL << 40, 0}, {2, 0, 2, 0, 2}};
+    static const int64_t counters[][5] = {{10, 0, 2, 0, 0},        {-1, 0, 2, 0, 0}, {2, 0, -1, 0, 0},
+                                          {2, 0, 2, 1LL << 40, 0}, {2, 0, 2, 0, 2},  {9, 0, 9, 0, 0}};
     const char *path = scratch_path("fit");
     ppo_lm_config config = lm_config(VOCAB, LENGTH, 4, 1, 1);
     fit_data d = open_fit_data();

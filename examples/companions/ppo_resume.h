@@ -718,7 +718,8 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
             status = ppo__check_kept(settings, settings->field[i].name, &own, fit->config, "checkpoint");
     if (!status) status = ppo__get_trained(file, "", fit->lm, &read);
     if (!status) status = ppo__serialize_fit(file, PPO__LOAD, &kept);
-    if (!status && (counters[0] > p->steps || counters[3] > INT_MAX || counters[4] > 1))
+    const int over = counters[4] == 1; /* after the last step it is */
+    if (!status && (counters[0] + !over > p->steps || counters[3] > INT_MAX || counters[4] > 1))
         status = ppo__file_fail(file->path, "corrupt file: step %lld of %lld, with %lld and %lld",
                                 (long long)counters[0], (long long)p->steps, (long long)counters[3],
                                 (long long)counters[4]);
