@@ -598,10 +598,11 @@ static void ppo__json_skip(ppo__json *json) { ppo__json_walk(json, NULL); }
 
 /* The values of the whole text, which is an object; NULL after a failure. */
 static ppo__value *ppo__json_tree(ppo__json *json, ppo__arena *memory) {
+    const char first = ppo__json_peek(json); /* which skips spaces */
     const size_t bytes = (size_t)(json->end - json->at);
     size_t most = 1; /* all others come after one of these characters outside a string */
     char text[160];
-    if (ppo__json_peek(json) != '{') {
+    if (first != '{') {
         snprintf(text, sizeof text, "expected \"{\"%s", ppo__other_kind(json->at, bytes));
         ppo__json_fail(json, text, NULL);
     }
