@@ -2,20 +2,35 @@
    all of them. Each is a program of its own name nevertheless, in its own process: main() looks at argv[0]. Programs
    whose tests call public functions alone can be linked with the object as with a library. */
 
+#ifdef PPO__KERNEL_PASS
+/* The kernels of 16 bytes, which have no PREFIX, train nothing here: with -Og they compile in half the time. */
+#pragma GCC push_options
+#if defined(__x86_64__) && !defined(PPO__PREFIX)
+#pragma GCC optimize("Og")
+#endif
+#include "ppo.h"
+#pragma GCC pop_options
+#else
+
 /* Thousands of files need not reach the disk; test_files.c sees to it that the library waits for that, and faults.c, which
    has a function of this name, what it does where that fails. */
 #include <unistd.h>
 __attribute__((weak)) int private_fsync(int descriptor) { return (void)descriptor, 0; }
 #define fsync(descriptor) private_fsync(descriptor)
+#ifndef PPO_TEST_TSAN /* a race does not depend on the kernels */
 #define PPO_VECTOR16
+#endif
 #include "pages.h"
+#ifdef __SANITIZE_ADDRESS__
+#define PPO_FILE_NAME "tests/private.c" /* which ppo.h includes for each set of kernels */
+#endif
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #undef fsync
 #include "../examples/companions/ppo_amx.h"
-/* Sanitizers take long for what is optimized: more than its tests gain. Without them build/ppo.o has it with -O2. */
+/* Sanitizers take long for what is optimized, more than its tests gain. Without them build/ppo.o has it with -O2. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#pragma GCC optimize("Og")
+#pragma GCC optimize("O0")
 #elif defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O1")
 #endif
@@ -38,11 +53,9 @@ __attribute__((weak)) int private_fsync(int descriptor) { return (void)descripto
 #include "../examples/companions/ppo_resume.h"
 #include "../examples/companions/ppo_teach.h"
 
-/* The tests themselves need not be as fast as the library, and compile in half the time. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* The tests themselves need not be as fast as the library, and compile in a third of the time. */
+#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O0")
-#elif defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O1")
 #endif
 
 #include "golden/language.h"
@@ -158,3 +171,5 @@ static const test_program programs[] = {{"test_checkpoints", test_checkpoints_ma
 __attribute__((weak)) int main(int argc, char **argv) {
     return run_program(programs, COUNT(programs), argc > 0 ? argv[0] : "");
 }
+
+#endif
