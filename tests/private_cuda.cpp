@@ -1,5 +1,13 @@
 /* private_cuda.cpp - the tests of ppo_cuda.cuh in one file with it, so that it and its emulation are compiled once. Each
    is a program of its own name nevertheless, as in private.c. */
+#ifdef __SANITIZE_ADDRESS__
+#define PPO__SHORT_VECTORS /* one set of kernels of the processor is enough */
+#endif
+#include "cuda_emulation.h"
+/* Most of the time passes in the emulation. What is emulated compiles in two thirds of the time with -Og. */
+#if defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
+#pragma GCC optimize("Og")
+#endif
 #include "cuda_test.h"
 /* The tests themselves need not be fast, and compile in half the time. */
 #if defined(__GNUC__) && !defined(__clang__)
