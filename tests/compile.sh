@@ -420,10 +420,10 @@ check given_are_pointers given_are_pointers
 
 check macros_in_capitals accept "$cc" "-std=gnu99 -DPPO_VECTOR16" capitals.c capitals_envs.c
 check ppo_static_with_companions accept "$cc" "-std=c99 -DPPO_STATIC" companions.c
-check ppo_no_threads build_and_run "$cc" "-std=c99 -O0 $strict -DPPO_NO_THREADS" whole.c
+check ppo_no_threads build_and_run "$cc" "-std=c99 -O0 $strict -DPPO_NO_THREADS -DPPO_NO_SIMD" whole.c
 check ppo_no_simd accept "$cc" "-std=c99 -DPPO_NO_SIMD" implement.c
-check two_files_without_control_language_reports build_and_run "$cc" "-O0 $(switches_of _control_language_reports)" \
-    foundation.c implement.c
+check two_files_without_control_language_reports build_and_run "$cc" \
+    "-O0 -DPPO_NO_SIMD $(switches_of _control_language_reports)" foundation.c implement.c
 
 renamed() { # which matters to the foundation alone
     mkdir $work/renamed
@@ -496,7 +496,7 @@ fi
 # --- several files of one program ---------------------------------------------------------------------------------
 
 check one_implementation_one_user link_and_run -O0 main.c
-check two_static_copies link_and_run "-O0 $(switches_of _control_language_reports)" static_main.c static.c
+check two_static_copies link_and_run "-O0 -DPPO_NO_SIMD $(switches_of _control_language_reports)" static_main.c static.c
 static_without_implementation() {
     ! $cc -Wall -Wextra -I. -fsyntax-only $work/no_copy.c 2>$work/$name.errors
     test "$(grep -c 'error:\|warning:' $work/$name.errors)" = 1
@@ -504,8 +504,8 @@ static_without_implementation() {
 }
 check static_without_implementation static_without_implementation
 check stb_ds_in_another_file link_and_run -O0 stb_main.c stb_ds.c
-check stb_ds_before_ppo_in_one_file build_and_run "$cc" "-O0 $training" stb_first.c
-check names_of_stb_ds_are_the_users accept "$cc" "" names.c
+check stb_ds_before_ppo_in_one_file build_and_run "$cc" "-O0 -DPPO_NO_SIMD $training" stb_first.c
+check names_of_stb_ds_are_the_users accept "$cc" "$(switches_of _control_language_reports)" names.c
 check stb_ds_after_ppo_in_one_file build_and_run "$cc" "-O0 -DPPO_NO_SIMD $training" stb_last.c
 
 mixed_languages() {
