@@ -27,17 +27,17 @@ is_json() { grep -q '^{"true_reward":-*[0-9.]*,"proxy_reward":.*,"kl":.*,"entrop
 rlhf --dir $work/models --json sft
 check sft_prints_one_line_of_json one_line
 sft=$(figure true_reward)
-rlhf --dir $work/models --json reward
+rlhf --dir $work/models --json --fit epochs=1 reward
 check a_stage_alone_reads_the_files_of_the_others one_line
-rlhf --dir $work/models --json --iterations 3 ppo
+rlhf --dir $work/models --json --iterations 2 ppo
 few=$(figure true_reward)
-rlhf --dir $work/models --json --iterations 3 --threads 2 ppo
+rlhf --dir $work/models --json --iterations 2 --threads 2 ppo
 check two_threads_give_the_same_policy [ "$(figure true_reward)" = "$few" ]
 rlhf --dir $work/models --json bon
 bon=$(figure true_reward)
 check best_of_n_raises_the_true_reward_by_1 above "$bon" "$sft + 1"
-# What tests/rlhf_seeds.sh shows for 50 seeds and all kernels
-rlhf --dir $work/models --json ppo
+# What tests/rlhf_seeds.sh shows for 50 seeds and all kernels, with 60 iterations
+rlhf --dir $work/models --json --iterations 40 ppo
 check ppo_prints_one_line_of_json one_line
 ppo=$(figure true_reward)
 check ppo_raises_the_true_reward_above_best_of_16s above "$ppo" "$bon"
