@@ -6451,8 +6451,8 @@ struct ppo_file {
     int64_t data; /* where the first of them begins */
 };
 
-/* "path: what is wrong". A long path loses its beginning. Control characters in quoted parts of a file must
-   not reach a terminal. */
+/* "path: what is wrong". A long path loses its beginning. Control characters, of a file's texts or of names in
+   there, must not reach a terminal. */
 PPO__RARE PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
     char what[PPO__ERROR_SIZE];
     size_t most = 100, cut = strlen(path) > most ? strlen(path) - most : 0;
@@ -6460,8 +6460,9 @@ PPO__RARE PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const ch
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    for (char *c = what; *c; ++c) *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
-    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", cut ? "..." : *path ? "" : "\"\"", path + cut, what);
+    ppo_fail(PPO_ERROR_FILE, "%s%s: %s", cut ? "..." : *path ? "" : "\"\"", path + cut, what);
+    for (char *c = ppo__error; *c; ++c) *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
+    return PPO_ERROR_FILE;
 }
 
 /* What the system refused. done: "written", "read". */
@@ -14830,8 +14831,7 @@ static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
     ppo_status status = ppo__settings_check(ppo_sampling_settings(), sampling);
     if (status) return status;
     if (sampling->eos >= vocab)
-        return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", sampling->eos,
-                           vocab - 1);
+        return ppo__refuse("eos is %d, outside 0 .. %d (-1: none)", sampling->eos, vocab - 1);
     if (sampling->stop_token_count < 0 || (sampling->stop_token_count > 0 && !sampling->stop_tokens))
         return ppo__refuse("stop_token_count is %d%s", sampling->stop_token_count,
                            sampling->stop_tokens ? "" : ", but stop_tokens is NULL");

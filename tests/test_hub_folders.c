@@ -1293,6 +1293,7 @@ static void an_index_names_the_files(void **state) {
         {"{\"weight_map\": {\"a\": \"../part.safetensors\"}}", "no name of a file: \"../part.safetensors\""},
         {"{\"weight_map\": {\"a\": \"\"}}", "it names no file"},
         {"{\"weight_map\": {\"a\": 3}}", "expected"},
+        {"{\"weight_map\": {\"a\": \"\\u001b[31mred\\u007f\"}}", "in/?[31mred?: cannot be opened"},
         {"{\"weight_map\": {}}", "it names no file"},
         {"{}", "it names no file"},
         {"[]", "expected \"{\""},
